@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_sqs.h
+ *	  What more than one file of pg_sqs uses, grouped by the file it is in.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_SQS_H
+#define PG_SQS_H
+
+#include "fmgr.h"
+#include "datatype/timestamp.h"
+#include "nodes/parsenodes.h"
+#include "utils/array.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "errors.h"
+
+#define SQS_SCHEMA "sqs"
+#define SQS_MAX_NAME 80			/* characters of a queue's name */
+#define SQS_MAX_VISIBILITY_TIMEOUT 43200
+#define SQS_MAX_DELAY_SECONDS 900
+#define SQS_MAX_WAIT_SECONDS 20
+#define SQS_MAX_BATCH_BYTES 1048576
+#define SQS_FIFO_SUFFIX ".fifo"
+
+/* in pg_sqs.c: settings */
+extern int	sqs_max_queues;
+extern bool sqs_worker;
+extern int	sqs_maintenance_interval;
+extern int	sqs_max_batch_size;
+extern int	sqs_max_inflight;
+extern bool sqs_async_receive;
+extern int	sqs_cooldown;
+extern char *sqs_region;
+extern char *sqs_account_id;
+
+/*
+ * in catalog.c: the queues as this session remembers them.
+ *
+ * A caller gets a copy; it stays true as long as the lock taken on the
+ * queue's table (storage_open) is held.
+ */
+typedef struct Queue
+{
+	char		name[SQS_MAX_NAME + 1];
+	int32		id;
+	Oid			relid;			/* the table of its messages */
+	Oid			owner;			/* of that table */
+	Oid			pkey;			/* index on (id) */
+	Oid			due_index;		/* index on (visible_at, id) */
+	Oid			sequence;		/* of ids */
+	bool		plain;			/* no triggers and no indexes but ours: the
+								 * executor is not needed to write */
+	bool		fifo;
+	int32		delay_seconds;
+	int32		maximum_message_size;
+	int32		message_retention_period;
+	int32		receive_message_wait_time_seconds;
+	int32		visibility_timeout;
+	char		dead_letter_queue[SQS_MAX_NAME + 1];	/* "" = none */
+	int32		max_receive_count;
+} Queue;
+
+extern void catalog_init(void);
+extern bool catalog_find(const char *name, Queue *queue);
+extern void catalog_get(text *name, Queue *queue);
+extern bool catalog_is_current(const Queue *queue);
+extern Oid	catalog_relation(const char *name);
+extern void catalog_begin(void);	/* SPI as the extension's owner */
+extern void catalog_end(void);
+extern void check_queue_privilege(const Queue *queue, AclMode mode);
+extern void check_queue_owner(const Queue *queue);
+extern char *queue_arn(const char *name);
+extern bool queue_name_from_arn(const char *arn, char **name);
+extern char *text_argument(FunctionCallInfo fcinfo, int n);
+
+/*
+ * in storage.c: the one file that touches a queue's table and its indexes.
+ */
+typedef struct Message
+{
+	int64		id;
+	TimestampTz visible_at;
+	TimestampTz sent_at;
+	TimestampTz retained_from;	/* retention clock; 0 = sent_at */
+	TimestampTz first_received_at;	/* 0 = never */
+	TimestampTz last_received_at;	/* 0 = never */
+	int32		receive_count;
+	int32		visibility_timeout; /* -1 = the queue's */
+	pg_uuid_t	message_id;
+	text	   *sender_id;		/* NULL = none, as in those below */
+	text	   *message_group_id;
+	text	   *message_deduplication_id;
+	text	   *aws_trace_header;
+	text	   *dead_letter_queue_source;
+	text	   *body;
+	Jsonb	   *message_attributes;
+} Message;
+
+typedef struct QueueTable QueueTable;
+
+typedef enum StorageResult
+{
+	STORAGE_DONE,				/* the row is ours and changed */
+	STORAGE_BUSY,				/* another transaction has it */
+	STORAGE_GONE				/* it is no more */
+} StorageResult;
+
+extern bool storage_open(Queue *queue, QueueTable **table);
+extern void storage_close(QueueTable *table, LOCKMODE unlock);
+extern int64 storage_next_id(QueueTable *table);
+extern void storage_insert(QueueTable *table, const Message *message);
+extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
+extern void storage_scan_begin(QueueTable *table, TimestampTz until);
+extern bool storage_scan_next(QueueTable *table, Message *message);
+extern void storage_scan_end(QueueTable *table);
+extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
+extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
+extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
+extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
+extern uint64 storage_row_hint(QueueTable *table);
+
+/* in receipt.c: receipt handles */
+#define SQS_HANDLE_LENGTH 64
+
+typedef struct Receipt
+{
+	int32		queue_id;
+	int32		receive_count;
+	int64		id;
+	TimestampTz received_at;
+	uint64		row_hint;		/* where the row was */
+	uint32		message_tag;	/* of its message_id */
+} Receipt;
+
+extern text *receipt_make(const Queue *queue, const Message *message, uint64 row_hint);
+extern bool receipt_parse(const Queue *queue, const char *handle, int length,
+						  Receipt *receipt, Failure *failure);
+extern bool receipt_names(const Receipt *receipt, const Message *message);
+
+/* in body.c: what a body and an id may hold */
+extern bool check_body(const char *body, int length, Failure *failure);
+extern bool check_characters(const char *string, int length, uint32 *offender);
+extern bool check_identifier(const char *parameter, const char *value,
+							 int length, Failure *failure);
+extern text *md5_text(const void *data, int length);
+
+/* in message_attribute.c: user attributes of a message */
+extern bool message_attributes_parse(Jsonb *input, Jsonb **canonical,
+									 int *size, Failure *failure);
+extern text *message_attributes_md5(Jsonb *canonical);
+
+/* in batch.c: the ten-entry calls */
+typedef struct BatchEntry
+{
+	char	   *id;
+	Jsonb	   *object;			/* the whole entry */
+	Failure		failure;		/* of this entry */
+} BatchEntry;
+
+typedef struct BatchResult
+{
+	pg_uuid_t  *message_id;		/* NULL = none, as in those below */
+	text	   *md5_of_message_body;
+	text	   *md5_of_message_attributes;
+	text	   *sequence_number;
+} BatchResult;
+
+extern BatchEntry *batch_parse(Jsonb *entries, const char *request_entry,
+							   const char *const *members, int *n);
+extern bool batch_text(BatchEntry *entry, const char *member, text **value);
+extern bool batch_int(BatchEntry *entry, const char *member, int32 *value,
+					  bool *isnull);
+extern bool batch_jsonb(BatchEntry *entry, const char *member, Jsonb **value);
+extern void batch_return(FunctionCallInfo fcinfo, BatchEntry *entries,
+						 BatchResult *results, int n);
+
+/* in result.c: sets of rows */
+extern void result_begin(FunctionCallInfo fcinfo);
+extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
+
+/* in attribute.c: queue attributes */
+extern bool parse_boolean(const char *value, bool *result);
+extern bool parse_integer(const char *value, int32 *result);
+
+/* in redrive.c: dead-letter queues */
+extern bool redrive_due(const Queue *queue, const Message *message);
+extern bool redrive_open(const Queue *queue, QueueTable **target);
+extern void redrive_insert(QueueTable *target, const Queue *source,
+						   const Message *message, TimestampTz now);
+
+/* in wait.c: long polling */
+extern void wait_for_messages(Queue *queue, TimestampTz until, TimestampTz due);
+
+#endif							/* PG_SQS_H */
