@@ -141,46 +141,73 @@ extern bool receipt_parse(const Queue *queue, const char *handle, int length,
 						  Receipt *receipt, Failure *failure);
 extern bool receipt_names(const Receipt *receipt, const Message *message);
 
-/* in body.c: what a body and an id may hold */
-extern bool check_body(const char *body, int length, Failure *failure);
-extern bool check_characters(const char *string, int length, uint32 *offender);
+/*
+ * in body.c: what a body and an id may hold.
+ *
+ * Sizes, MD5s and the allowed characters are those of a string's UTF-8 form;
+ * where the database has it so already, that is the string itself.
+ */
+extern const char *utf8_form(const char *string, int *length);
+extern bool check_characters(const char *utf8, int length, uint32 *offender);
+extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
+extern bool check_trace_header(const char *value, int length,
+							   Failure *failure);
 extern text *md5_text(const void *data, int length);
+extern const char *excerpt(const char *value, int length);
 
 /* in message_attribute.c: user attributes of a message */
-extern bool message_attributes_parse(Jsonb *input, Jsonb **canonical,
-									 int *size, Failure *failure);
-extern text *message_attributes_md5(Jsonb *canonical);
+typedef struct MessageAttributes
+{
+	Jsonb	   *canonical;		/* in the AWS form; NULL = no attributes */
+	text	   *md5;			/* NULL as well then */
+	int			size;			/* what they add to the message's size */
+} MessageAttributes;
 
-/* in batch.c: the ten-entry calls */
+extern bool message_attributes_parse(Jsonb *input,
+									 MessageAttributes *attributes,
+									 Failure *failure);
+extern bool message_system_attributes_parse(Jsonb *input,
+											text **aws_trace_header,
+											Failure *failure);
+
+/*
+ * in batch.c: the ten-entry calls.
+ *
+ * batch_parse checks shape and format of each entry's Id and that it has only
+ * known members; batch_check that ids are distinct and entries not too many.
+ * The check of a batch's total size stands between the two.
+ */
 typedef struct BatchEntry
 {
-	char	   *id;
-	Jsonb	   *object;			/* the whole entry */
+	const char *id;
+	JsonbContainer *object;		/* the whole entry */
 	Failure		failure;		/* of this entry */
 } BatchEntry;
 
 typedef struct BatchResult
 {
 	pg_uuid_t  *message_id;		/* NULL = none, as in those below */
+	text	   *sequence_number;
 	text	   *md5_of_message_body;
 	text	   *md5_of_message_attributes;
-	text	   *sequence_number;
 } BatchResult;
 
 extern BatchEntry *batch_parse(Jsonb *entries, const char *request_entry,
 							   const char *const *members, int *n);
+extern void batch_check(const BatchEntry *entries, int n);
 extern bool batch_text(BatchEntry *entry, const char *member, text **value);
 extern bool batch_int(BatchEntry *entry, const char *member, int32 *value,
 					  bool *isnull);
 extern bool batch_jsonb(BatchEntry *entry, const char *member, Jsonb **value);
-extern void batch_return(FunctionCallInfo fcinfo, BatchEntry *entries,
-						 BatchResult *results, int n);
+extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
+						 const BatchResult *results, int n);
 
-/* in result.c: sets of rows */
-extern void result_begin(FunctionCallInfo fcinfo);
-extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
+/* in result.c: sets of rows; natts is what the caller's arrays hold */
+extern void result_begin(FunctionCallInfo fcinfo, int natts);
+extern void result_row(FunctionCallInfo fcinfo, const Datum *values,
+					   const bool *nulls);
 
 /* in attribute.c: queue attributes */
 extern bool parse_boolean(const char *value, bool *result);
