@@ -152,10 +152,11 @@ extern bool check_characters(const char *utf8, int length, uint32 *offender);
 extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
-extern bool check_trace_header(const char *value, int length,
-							   Failure *failure);
 extern text *md5_text(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
+
+#define SQS_CHARACTERS \
+	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
 
 /* in message_attribute.c: user attributes of a message */
 typedef struct MessageAttributes
@@ -168,6 +169,7 @@ typedef struct MessageAttributes
 extern bool message_attributes_parse(Jsonb *input,
 									 MessageAttributes *attributes,
 									 Failure *failure);
+extern bool check_trace_header(text *value, Failure *failure);
 extern bool message_system_attributes_parse(Jsonb *input,
 											text **aws_trace_header,
 											Failure *failure);
@@ -206,8 +208,7 @@ extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 
 /* in result.c: sets of rows; natts is what the caller's arrays hold */
 extern void result_begin(FunctionCallInfo fcinfo, int natts);
-extern void result_row(FunctionCallInfo fcinfo, const Datum *values,
-					   const bool *nulls);
+extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 
 /* in attribute.c: queue attributes */
 extern bool parse_boolean(const char *value, bool *result);
