@@ -8,7 +8,8 @@
 # number of these scripts can run side by side.
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/pg_sqs}
+CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_sqs}
+[ "$(id -u)" != 0 ] || CACHE=${PG_SQS_CACHE:-/var/cache/pg_sqs}
 WORK=
 RUN_AS=
 
@@ -58,6 +59,35 @@ apt()
 		apt-get -qq -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
+# own_apt TOOL ARGUMENT...: apt with the sources in $WORK/sources.list and all
+# its state in $WORK, so that neither root nor a change of the system is needed
+own_apt()
+{
+	local tool=$1
+
+	shift
+	mkdir -p "$WORK/apt/lists/partial" "$WORK/apt/cache/archives/partial"
+	"$tool" -qq -o APT::Sandbox::User="$(id -un)" \
+		-o Dir::Etc::SourceList="$WORK/sources.list" -o Dir::Etc::SourceParts=- \
+		-o Dir::State::Lists="$WORK/apt/lists" -o Dir::Cache="$WORK/apt/cache" \
+		-o Acquire::Languages=none -o Acquire::Check-Valid-Until=false \
+		-o Acquire::http::Timeout=20 -o Acquire::Retries=1 "$@"
+}
+
+# debian_sources: the Debian archives of this machine, as "URI SUITE" lines
+debian_sources()
+{
+	apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 2>/dev/null |
+		sed -n 's/^Debian //p' | sort -u
+}
+
+# debian_mirror: the archive that has every suite
+debian_mirror()
+{
+	apt-get indextargets --format '$(LABEL) $(REPO_URI)' 2>/dev/null |
+		sed -n 's/^Debian //p' | head -n 1
+}
+
 # install PACKAGE...: installs packages; a new PostgreSQL gets no cluster
 install()
 {
@@ -76,9 +106,10 @@ install()
 # find_postgres: sets PG_CONFIG to the first that has a server and PGXS
 find_postgres()
 {
-	local candidate pgxs
+	local candidate pgxs candidates=(pg_config /usr/lib/postgresql/{18,17,16,15}/bin/pg_config)
 
-	for candidate in ${PG_CONFIG:-pg_config /usr/lib/postgresql/{18,17,16,15}/bin/pg_config}; do
+	[ -z "${PG_CONFIG:-}" ] || candidates=("$PG_CONFIG")
+	for candidate in "${candidates[@]}"; do
 		pgxs=$("$candidate" --pgxs 2>/dev/null) || continue
 		BIN=$("$candidate" --bindir)
 		if [ -f "$pgxs" ] && [ -x "$BIN/postgres" ]; then
@@ -90,15 +121,17 @@ find_postgres()
 	return 1
 }
 
-# need WHAT...: sees to compiler, server, tap, cron and indent; the last two
-# may stay missing, what needs them is skipped then
+# need WHAT...: sees to compiler, server, tap, libpq, or a command by the name
+# of its package; and to indent and cron, which may stay missing: what needs
+# them is skipped then
 need()
 {
 	local what version missing=() wanted=()
 
 	for what; do
 		case $what in
-			compiler) have gcc && [ -f /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;
+			compiler) have gcc && have make && [ -f /usr/include/stdio.h ] ||
+				missing+=(gcc make libc6-dev) ;;
 			server) find_postgres || missing+=(server) ;;
 			tap) perl -MIPC::Run -MTest::More -e 1 2>/dev/null && have prove ||
 				missing+=(libipc-run-perl) ;;
@@ -106,6 +139,7 @@ need()
 			indent) have pg_bsd_indent || wanted+=(pg-bsd-indent) ;;
 			cron) [ -f "$("${PG_CONFIG:-pg_config}" --sharedir 2>/dev/null)/extension/pg_cron.control" ] ||
 				wanted+=(cron) ;;
+			*) have "$what" || missing+=("$what") ;;
 		esac
 	done
 	if [ ${#missing[@]} -gt 0 ]; then
@@ -121,15 +155,15 @@ need()
 	for what in 15 16 17 18; do
 		[ -n "$version" ] || ! apt-cache show postgresql-server-dev-$what >/dev/null 2>&1 || version=$what
 	done
-	missing=("${missing[@]/#server/postgresql-$version}")
-	case ${missing[*]} in
-		*postgresql-$version*) missing+=(postgresql-server-dev-$version) ;;
-	esac
-	for what in "${wanted[@]/#cron/postgresql-$version-cron}"; do
-		apt-cache show "$what" >/dev/null 2>&1 && missing+=("$what")
+	for what in "${wanted[@]}"; do
+		[ "$what" != cron ] || what=postgresql-$version-cron
+		! apt-cache show "$what" >/dev/null 2>&1 || missing+=("$what")
 	done
-	[ ${#missing[@]} = 0 ] || install "${missing[@]}" || die "apt-get could not install: ${missing[*]}"
-	find_postgres || die "no PostgreSQL server with PGXS, even after installing: ${missing[*]}"
+	[ ${#missing[@]} = 0 ] || install ${missing[*]/#server/postgresql-$version postgresql-server-dev-$version} ||
+		die "apt-get could not install: ${missing[*]}"
+	case " $* " in
+		*" server "*) find_postgres || die "no PostgreSQL server with PGXS, even after installing it" ;;
+	esac
 }
 
 # make_work: creates $WORK, and arranges that it goes with this script
