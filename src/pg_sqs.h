@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "datatype/timestamp.h"
 #include "nodes/parsenodes.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -163,7 +164,7 @@ extern bool check_characters(const char *utf8, int length, uint32 *offender);
 extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
-extern text *md5_text(const void *data, int length);
+extern text *md5_hex(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
 
 #define SQS_CHARACTERS \
