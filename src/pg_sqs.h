@@ -259,4 +259,10 @@ extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
 extern void wait_end(WaitState *state, int found);
 
+/* in launcher.c: background workers */
+extern void launcher_init(void);
+
+/* in worker_slot.c */
+extern void worker_announce_use(void);
+
 #endif							/* PG_SQS_H */
