@@ -192,7 +192,17 @@ extern bool redrive_open(const Queue *queue, QueueTable **target);
 extern void redrive_insert(QueueTable *target, const Queue *source,
 						   const Message *message, TimestampTz now);
 
-/* in wait.c: long polling */
-extern void wait_for_messages(Queue *queue, TimestampTz until, TimestampTz due);
+/* in wait.c: long polling; the file's head shows the loop */
+typedef struct WaitState
+{
+	Oid			relid;			/* the queue's table */
+	int			nap;			/* milliseconds to the next look, if polling */
+} WaitState;
+
+extern void wait_begin(WaitState *state, Oid relid);
+extern void wait_prepare(WaitState *state);
+extern bool wait_sleep(WaitState *state, TimestampTz deadline,
+					   TimestampTz next_due);
+extern void wait_end(WaitState *state, int found);
 
 #endif							/* PG_SQS_H */
