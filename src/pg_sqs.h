@@ -67,6 +67,7 @@ typedef struct Queue
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
+extern void report_missing_queue(void) pg_attribute_noreturn();
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
@@ -100,32 +101,42 @@ typedef struct Message
 	Jsonb	   *message_attributes;
 } Message;
 
+/* a place in the index on (visible_at, id) */
+typedef struct Position
+{
+	TimestampTz visible_at;
+	int64		id;
+} Position;
+
+#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
+#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})
+
 typedef struct QueueTable QueueTable;
 
 typedef enum StorageResult
 {
 	STORAGE_DONE,				/* the row is ours and changed */
-	STORAGE_BUSY,				/* another transaction has it */
-	STORAGE_GONE				/* it is no more */
+	STORAGE_BUSY,				/* another open transaction has it */
+	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
-extern bool storage_open(Queue *queue, QueueTable **table);
-extern void storage_close(QueueTable *table, LOCKMODE unlock);
+extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
+extern void storage_close(QueueTable *table, bool unlock);
+extern void storage_as_owner(QueueTable *table);
 extern int64 storage_next_id(QueueTable *table);
 extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
-extern void storage_scan_begin(QueueTable *table, TimestampTz until);
+extern void storage_snapshot(QueueTable *table);
+extern void storage_scan_begin(QueueTable *table, Position from, TimestampTz until);
 extern bool storage_scan_next(QueueTable *table, Message *message);
 extern void storage_scan_end(QueueTable *table);
 extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
-extern uint64 storage_row_hint(QueueTable *table);
+extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
-#define SQS_HANDLE_LENGTH 64
-
 typedef struct Receipt
 {
 	int32		queue_id;
@@ -133,53 +144,83 @@ typedef struct Receipt
 	int64		id;
 	TimestampTz received_at;
 	uint64		row_hint;		/* where the row was */
-	uint32		message_tag;	/* of its message_id */
+	uint64		message_tag;	/* of its message_id */
 } Receipt;
 
 extern text *receipt_make(const Queue *queue, const Message *message, uint64 row_hint);
-extern bool receipt_parse(const Queue *queue, const char *handle, int length,
-						  Receipt *receipt, Failure *failure);
+extern bool receipt_parse(const Queue *queue, text *handle, Receipt *receipt,
+						  Failure *failure);
 extern bool receipt_names(const Receipt *receipt, const Message *message);
 
-/* in body.c: what a body and an id may hold */
-extern bool check_body(const char *body, int length, Failure *failure);
-extern bool check_characters(const char *string, int length, uint32 *offender);
+/*
+ * in body.c: what a body and an id may hold.
+ *
+ * Sizes, MD5s and the allowed characters are those of a string's UTF-8 form;
+ * where the database has it so already, that is the string itself.
+ */
+extern const char *utf8_form(const char *string, int *length);
+extern bool check_characters(const char *utf8, int length, uint32 *offender);
+extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
 extern text *md5_text(const void *data, int length);
+extern const char *excerpt(const char *value, int length);
+
+#define SQS_CHARACTERS \
+	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
 
 /* in message_attribute.c: user attributes of a message */
-extern bool message_attributes_parse(Jsonb *input, Jsonb **canonical,
-									 int *size, Failure *failure);
-extern text *message_attributes_md5(Jsonb *canonical);
+typedef struct MessageAttributes
+{
+	Jsonb	   *canonical;		/* in the AWS form; NULL = no attributes */
+	text	   *md5;			/* NULL as well then */
+	int			size;			/* what they add to the message's size */
+} MessageAttributes;
 
-/* in batch.c: the ten-entry calls */
+extern bool message_attributes_parse(Jsonb *input,
+									 MessageAttributes *attributes,
+									 Failure *failure);
+extern bool check_trace_header(text *value, Failure *failure);
+extern bool message_system_attributes_parse(Jsonb *input,
+											text **aws_trace_header,
+											Failure *failure);
+
+/*
+ * in batch.c: the ten-entry calls.
+ *
+ * batch_parse checks shape and format of each entry's Id and that it has only
+ * known members; batch_check that ids are distinct and entries not too many.
+ * The check of a batch's total size stands between the two.
+ */
 typedef struct BatchEntry
 {
-	char	   *id;
-	Jsonb	   *object;			/* the whole entry */
+	const char *id;
+	JsonbContainer *object;		/* the whole entry */
 	Failure		failure;		/* of this entry */
 } BatchEntry;
 
 typedef struct BatchResult
 {
 	pg_uuid_t  *message_id;		/* NULL = none, as in those below */
+	text	   *sequence_number;
 	text	   *md5_of_message_body;
 	text	   *md5_of_message_attributes;
-	text	   *sequence_number;
 } BatchResult;
 
 extern BatchEntry *batch_parse(Jsonb *entries, const char *request_entry,
 							   const char *const *members, int *n);
+extern void batch_check(const BatchEntry *entries, int n);
 extern bool batch_text(BatchEntry *entry, const char *member, text **value);
 extern bool batch_int(BatchEntry *entry, const char *member, int32 *value,
 					  bool *isnull);
 extern bool batch_jsonb(BatchEntry *entry, const char *member, Jsonb **value);
-extern void batch_return(FunctionCallInfo fcinfo, BatchEntry *entries,
-						 BatchResult *results, int n);
+#define BATCH_RESULT_COLUMNS 7	/* of type sqs_batch_result */
 
-/* in result.c: sets of rows */
-extern void result_begin(FunctionCallInfo fcinfo);
+extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
+						 const BatchResult *results, int n);
+
+/* in result.c: sets of rows; natts is what the caller's arrays hold */
+extern void result_begin(FunctionCallInfo fcinfo, int natts);
 extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 
 /* in attribute.c: queue attributes */
@@ -187,10 +228,21 @@ extern bool parse_boolean(const char *value, bool *result);
 extern bool parse_integer(const char *value, int32 *result);
 
 /* in redrive.c: dead-letter queues */
-extern bool redrive_due(const Queue *queue, const Message *message);
-extern bool redrive_open(const Queue *queue, QueueTable **target);
-extern void redrive_insert(QueueTable *target, const Queue *source,
+typedef struct Redrive
+{
+	Queue		queue;			/* the dead-letter queue */
+	QueueTable *table;
+} Redrive;
+
+extern bool redrive_is_due(const Queue *queue, const Message *message);
+extern bool redrive_open(const Queue *queue, Redrive *redrive);
+extern void redrive_close(Redrive *redrive);
+extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
+
+/* in receive.c */
+extern bool message_is_expired(const Queue *queue, const Message *message,
+							   TimestampTz now);
 
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState
