@@ -88,7 +88,7 @@ typedef struct Message
 	int64		id;
 	TimestampTz visible_at;
 	TimestampTz sent_at;
-	TimestampTz retained_from;	/* retention clock; 0 = sent_at */
+	TimestampTz enqueued_at;	/* moved into this queue; 0 = sent to it */
 	TimestampTz first_received_at;	/* 0 = never */
 	TimestampTz last_received_at;	/* 0 = never */
 	int32		receive_count;
