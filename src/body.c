@@ -140,7 +140,7 @@ check_identifier(const char *parameter, const char *value, int length,
 
 /* The MD5 of some bytes, in hexadecimal. */
 text *
-md5_text(const void *data, int length)
+md5_hex(const void *data, int length)
 {
 	text	   *result = palloc(VARHDRSZ + MD5_HEX_LENGTH + 1);
 	const char *reason = NULL;

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "datatype/timestamp.h"
 #include "nodes/parsenodes.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -67,6 +68,7 @@ typedef struct Queue
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
+extern void report_missing_queue(void) pg_attribute_noreturn();
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
@@ -100,32 +102,42 @@ typedef struct Message
 	Jsonb	   *message_attributes;
 } Message;
 
+/* a place in the index on (visible_at, id) */
+typedef struct Position
+{
+	TimestampTz visible_at;
+	int64		id;
+} Position;
+
+#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
+#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})
+
 typedef struct QueueTable QueueTable;
 
 typedef enum StorageResult
 {
 	STORAGE_DONE,				/* the row is ours and changed */
-	STORAGE_BUSY,				/* another transaction has it */
-	STORAGE_GONE				/* it is no more */
+	STORAGE_BUSY,				/* another open transaction has it */
+	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
-extern bool storage_open(Queue *queue, QueueTable **table);
-extern void storage_close(QueueTable *table, LOCKMODE unlock);
+extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
+extern void storage_close(QueueTable *table, bool unlock);
+extern void storage_as_owner(QueueTable *table);
 extern int64 storage_next_id(QueueTable *table);
 extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
-extern void storage_scan_begin(QueueTable *table, TimestampTz until);
+extern void storage_snapshot(QueueTable *table);
+extern void storage_scan_begin(QueueTable *table, Position from, TimestampTz until);
 extern bool storage_scan_next(QueueTable *table, Message *message);
 extern void storage_scan_end(QueueTable *table);
 extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
-extern uint64 storage_row_hint(QueueTable *table);
+extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
-#define SQS_HANDLE_LENGTH 64
-
 typedef struct Receipt
 {
 	int32		queue_id;
@@ -133,12 +145,12 @@ typedef struct Receipt
 	int64		id;
 	TimestampTz received_at;
 	uint64		row_hint;		/* where the row was */
-	uint32		message_tag;	/* of its message_id */
+	uint64		message_tag;	/* of its message_id */
 } Receipt;
 
 extern text *receipt_make(const Queue *queue, const Message *message, uint64 row_hint);
-extern bool receipt_parse(const Queue *queue, const char *handle, int length,
-						  Receipt *receipt, Failure *failure);
+extern bool receipt_parse(const Queue *queue, text *handle, Receipt *receipt,
+						  Failure *failure);
 extern bool receipt_names(const Receipt *receipt, const Message *message);
 
 /*
@@ -152,11 +164,23 @@ extern bool check_characters(const char *utf8, int length, uint32 *offender);
 extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
-extern text *md5_text(const void *data, int length);
+extern text *md5_hex(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
 
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
+
+/* in attribute_syntax.c: names and values of message attributes */
+typedef struct Bytes
+{
+	const char *data;
+	int			length;
+} Bytes;
+
+extern int	count_characters(Bytes utf8);
+extern const char *attribute_name_problem(Bytes name);
+extern bool is_attribute_number(Bytes string);
+extern bool decode_base64(const char *string, int length, Bytes *bytes);
 
 /* in message_attribute.c: user attributes of a message */
 typedef struct MessageAttributes
@@ -203,6 +227,8 @@ extern bool batch_text(BatchEntry *entry, const char *member, text **value);
 extern bool batch_int(BatchEntry *entry, const char *member, int32 *value,
 					  bool *isnull);
 extern bool batch_jsonb(BatchEntry *entry, const char *member, Jsonb **value);
+#define BATCH_RESULT_COLUMNS 7	/* of type sqs_batch_result */
+
 extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 						 const BatchResult *results, int n);
 
@@ -215,12 +241,33 @@ extern bool parse_boolean(const char *value, bool *result);
 extern bool parse_integer(const char *value, int32 *result);
 
 /* in redrive.c: dead-letter queues */
-extern bool redrive_due(const Queue *queue, const Message *message);
-extern bool redrive_open(const Queue *queue, QueueTable **target);
-extern void redrive_insert(QueueTable *target, const Queue *source,
+typedef struct Redrive
+{
+	Queue		queue;			/* the dead-letter queue */
+	QueueTable *table;
+} Redrive;
+
+extern bool redrive_is_due(const Queue *queue, const Message *message);
+extern bool redrive_open(const Queue *queue, Redrive *redrive);
+extern void redrive_close(Redrive *redrive);
+extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
-/* in wait.c: long polling */
-extern void wait_for_messages(Queue *queue, TimestampTz until, TimestampTz due);
+/* in receive.c */
+extern bool message_is_expired(const Queue *queue, const Message *message,
+							   TimestampTz now);
+
+/* in wait.c: long polling; the file's head shows the loop */
+typedef struct WaitState
+{
+	Oid			relid;			/* the queue's table */
+	int			nap;			/* milliseconds to the next look, if polling */
+} WaitState;
+
+extern void wait_begin(WaitState *state, Oid relid);
+extern void wait_prepare(WaitState *state);
+extern bool wait_sleep(WaitState *state, TimestampTz deadline,
+					   TimestampTz next_due);
+extern void wait_end(WaitState *state, int found);
 
 #endif							/* PG_SQS_H */

@@ -1,0 +1,487 @@
+/*-------------------------------------------------------------------------
+ *
+ * catalog.c
+ *	  The queues of sqs.queue as this session remembers them.
+ *
+ * Every call names its queue, so the row of sqs.queue and the OIDs of the
+ * queue's table and indexes are kept by name.  A change of sqs.queue fires
+ * sqs.queue_changed(), which sends a relcache invalidation for sqs.queue: all
+ * that is remembered is dropped, here and in every other session, with the
+ * change's transaction.  A change of a queue's table drops that queue only.
+ *
+ * The callback may come at any catalog access: it only clears flags.  Callers
+ * get copies, and check them again once they hold the table's lock
+ * (catalog_is_current), since a lock is what makes invalidations arrive.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "pg_sqs.h"
+#include "storage.h"
+
+/* columns of sqs.queue that the path of a message needs */
+enum
+{
+	Anum_queue_id = 1,
+	Anum_queue_name = 2,
+	Anum_queue_fifo = 3,
+	Anum_queue_delay_seconds = 6,
+	Anum_queue_maximum_message_size = 7,
+	Anum_queue_message_retention_period = 8,
+	Anum_queue_receive_message_wait_time_seconds = 9,
+	Anum_queue_visibility_timeout = 10,
+	Anum_queue_dead_letter_queue = 11,
+	Anum_queue_max_receive_count = 12
+};
+
+typedef struct CacheEntry
+{
+	char		name[SQS_MAX_NAME + 1]; /* hash key */
+	bool		valid;
+	Queue		queue;
+} CacheEntry;
+
+typedef struct RelidEntry
+{
+	Oid			relid;			/* hash key */
+	CacheEntry *entry;
+} RelidEntry;
+
+static HTAB *by_name = NULL;
+static HTAB *by_relid = NULL;
+static Oid	catalog_relid = InvalidOid; /* sqs.queue */
+static Oid	catalog_name_index = InvalidOid;
+static Oid	catalog_owner = InvalidOid;
+static bool catalog_valid = false;	/* the three above are */
+
+/* what catalog_begin changed and catalog_end restores */
+static Oid	saved_user;
+static int	saved_security;
+static int	saved_guc_level;
+
+PG_FUNCTION_INFO_V1(sqs_queue_changed);
+
+/* Forgets every queue. */
+static void
+forget_all(void)
+{
+	HASH_SEQ_STATUS seq;
+	CacheEntry *entry;
+
+	catalog_valid = false;
+	if (by_name == NULL)
+		return;
+	hash_seq_init(&seq, by_name);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		entry->valid = false;
+}
+
+/* Relcache callback: something about a relation changed. */
+static void
+relation_changed(Datum arg, Oid relid)
+{
+	RelidEntry *found;
+
+	if (relid == InvalidOid || relid == catalog_relid)
+		forget_all();
+	else if (by_relid != NULL)
+	{
+		found = hash_search(by_relid, &relid, HASH_FIND, NULL);
+		if (found != NULL)
+			found->entry->valid = false;
+	}
+}
+
+/* Registers the callback, once in a process's life. */
+void
+catalog_init(void)
+{
+	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+}
+
+/* Makes the two hash tables. */
+static void
+create_cache(void)
+{
+	HASHCTL		names = {0};
+	HASHCTL		relids = {0};
+
+	names.keysize = SQS_MAX_NAME + 1;
+	names.entrysize = sizeof(CacheEntry);
+	names.hcxt = CacheMemoryContext;
+	by_name = hash_create("pg_sqs queues by name", 64, &names,
+						  HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	relids.keysize = sizeof(Oid);
+	relids.entrysize = sizeof(RelidEntry);
+	relids.hcxt = CacheMemoryContext;
+	by_relid = hash_create("pg_sqs queues by table", 64, &relids,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* OID of a relation in schema sqs, or InvalidOid. */
+Oid
+catalog_relation(const char *name)
+{
+	Oid			schema = get_namespace_oid(SQS_SCHEMA, true);
+
+	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}
+
+/* Finds sqs.queue and its index; an error where the extension is not there. */
+static void
+find_catalog(void)
+{
+	Oid			relid = catalog_relation("queue");
+	HeapTuple	tuple;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("extension \"pg_sqs\" is not installed in this database"),
+				errhint("Run CREATE EXTENSION pg_sqs."));
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	catalog_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	catalog_relid = relid;
+	catalog_name_index = catalog_relation("queue_name_key");
+	catalog_valid = true;
+}
+
+/* Whether an index is ours on (visible_at, id). */
+static bool
+is_due_index(Relation index)
+{
+	Form_pg_index form = index->rd_index;
+
+	return form->indnkeyatts == 2 && form->indnatts == 2 &&
+		form->indkey.values[0] == Anum_message_visible_at &&
+		form->indkey.values[1] == Anum_message_id &&
+		form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+		RelationGetIndexPredicate(index) == NIL &&
+		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0;
+}
+
+/* Whether anything but a plain write is due when a row changes. */
+static bool
+needs_executor(Relation rel)
+{
+	TupleConstr *constr = rel->rd_att->constr;
+
+	return rel->trigdesc != NULL || rel->rd_rel->relrowsecurity ||
+		(constr != NULL &&
+		 (constr->num_check > 0 || constr->has_generated_stored));
+}
+
+/* Notes the indexes of a queue's table, and whether there are others. */
+static void
+load_indexes(Relation rel, Queue *queue)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	queue->plain = !needs_executor(rel);
+	queue->pkey = InvalidOid;
+	queue->due_index = InvalidOid;
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		if (form->indisprimary && form->indisvalid && form->indnatts == 1 &&
+			form->indkey.values[0] == Anum_message_id)
+			queue->pkey = RelationGetRelid(index);
+		else if (!OidIsValid(queue->due_index) && is_due_index(index))
+			queue->due_index = RelationGetRelid(index);
+		else
+			queue->plain = false;
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	if (!OidIsValid(queue->pkey) || !OidIsValid(queue->due_index))
+		ereport(ERROR,
+				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("table of queue \"%s\" lacks an index", queue->name),
+				errhint("Create a primary key on (id) and an index on (visible_at, id) of sqs.queue_%d.",
+						queue->id));
+}
+
+/* Fills in what there is to know of a queue's table; false if it is gone. */
+static bool
+load_table(Queue *queue)
+{
+	char		name[NAMEDATALEN];
+	Relation	rel;
+
+	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
+	queue->sequence = catalog_relation(name);
+	snprintf(name, sizeof(name), "queue_%d", queue->id);
+	queue->relid = catalog_relation(name);
+	if (!OidIsValid(queue->relid) || !OidIsValid(queue->sequence))
+		return false;
+	rel = try_relation_open(queue->relid, AccessShareLock);
+	if (rel == NULL)
+		return false;
+	queue->owner = rel->rd_rel->relowner;
+	storage_check_layout(rel, queue->name);
+	load_indexes(rel, queue);
+	relation_close(rel, AccessShareLock);
+	return true;
+}
+
+/* Copies the row of sqs.queue. */
+static void
+load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
+{
+	bool		isnull;
+	Datum		value;
+
+#define INT_COLUMN(n) DatumGetInt32(heap_getattr(tuple, n, desc, &isnull))
+	queue->id = INT_COLUMN(Anum_queue_id);
+	queue->fifo = DatumGetBool(heap_getattr(tuple, Anum_queue_fifo, desc, &isnull));
+	queue->delay_seconds = INT_COLUMN(Anum_queue_delay_seconds);
+	queue->maximum_message_size = INT_COLUMN(Anum_queue_maximum_message_size);
+	queue->message_retention_period = INT_COLUMN(Anum_queue_message_retention_period);
+	queue->receive_message_wait_time_seconds =
+		INT_COLUMN(Anum_queue_receive_message_wait_time_seconds);
+	queue->visibility_timeout = INT_COLUMN(Anum_queue_visibility_timeout);
+	queue->dead_letter_queue[0] = '\0';
+	queue->max_receive_count = 0;
+	value = heap_getattr(tuple, Anum_queue_dead_letter_queue, desc, &isnull);
+	if (!isnull)
+	{
+		char	   *target = TextDatumGetCString(value);
+
+		strlcpy(queue->dead_letter_queue, target, SQS_MAX_NAME + 1);
+		pfree(target);
+		queue->max_receive_count = INT_COLUMN(Anum_queue_max_receive_count);
+	}
+#undef INT_COLUMN
+}
+
+/* Reads a queue from sqs.queue; false if there is none of that name. */
+static bool
+load_queue(const char *name, Queue *queue)
+{
+	Relation	rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	bool		found;
+
+	rel = table_open(catalog_relid, AccessShareLock);
+	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(name));
+	scan = systable_beginscan(rel, catalog_name_index, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		strlcpy(queue->name, name, sizeof(queue->name));
+		load_row(tuple, RelationGetDescr(rel), queue);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found && load_table(queue);
+}
+
+/*
+ * Remembers a queue read from the catalog.  A table that was dropped and made
+ * again under another OID leaves its old OID behind, which does no harm.
+ */
+static void
+remember_queue(const Queue *queue)
+{
+	CacheEntry *entry;
+	RelidEntry *by_oid;
+
+	entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
+	entry->valid = false;
+	entry->queue = *queue;
+	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
+	by_oid->entry = entry;
+	entry->valid = true;
+}
+
+/* Finds a queue by name; false if there is none. */
+bool
+catalog_find(const char *name, Queue *queue)
+{
+	CacheEntry *entry;
+
+	if (by_name == NULL)
+		create_cache();
+	entry = hash_search(by_name, name, HASH_FIND, NULL);
+	if (entry != NULL && entry->valid)
+	{
+		*queue = entry->queue;
+		return true;
+	}
+	if (!catalog_valid)
+		find_catalog();
+	if (strlen(name) > SQS_MAX_NAME || !load_queue(name, queue))
+		return false;
+	remember_queue(queue);
+	return true;
+}
+
+/* Whether nothing about a queue changed since it was found. */
+bool
+catalog_is_current(const Queue *queue)
+{
+	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
+
+	return entry != NULL && entry->valid &&
+		entry->queue.relid == queue->relid;
+}
+
+/* Raises the error for a queue that is not there. */
+void
+report_missing_queue(void)
+{
+	(void) sqs_fail(NULL, ERRCODE_SQS_NON_EXISTENT_QUEUE,
+					"SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
+					"The specified queue does not exist.");
+	pg_unreachable();
+}
+
+/* Finds the queue that a call names, or raises its error. */
+void
+catalog_get(text *name, Queue *queue)
+{
+	char		buffer[SQS_MAX_NAME + 1];
+	int			length;
+
+	if (name == NULL)
+		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
+						"The request must contain the parameter QueueName.");
+	length = VARSIZE_ANY_EXHDR(name);
+	if (length > SQS_MAX_NAME)
+		report_missing_queue();
+	memcpy(buffer, VARDATA_ANY(name), length);
+	buffer[length] = '\0';
+	if (!catalog_find(buffer, queue))
+		report_missing_queue();
+}
+
+/* The trigger on sqs.queue: tells every session to forget the queues. */
+Datum
+sqs_queue_changed(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				errmsg("function \"%s\" was not called by trigger manager",
+					   "queue_changed"));
+	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
+	PG_RETURN_POINTER(NULL);
+}
+
+/*
+ * Begins work on the catalog: SPI as the owner of sqs.queue, with nothing of
+ * the caller's in the search path.  Not nested.  An error undoes it all.
+ */
+void
+catalog_begin(void)
+{
+	if (!catalog_valid)
+		find_catalog();
+	GetUserIdAndSecContext(&saved_user, &saved_security);
+	SetUserIdAndSecContext(catalog_owner,
+						   saved_security | SECURITY_LOCAL_USERID_CHANGE);
+	saved_guc_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+/* Ends work on the catalog. */
+void
+catalog_end(void)
+{
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	AtEOXact_GUC(true, saved_guc_level);
+	SetUserIdAndSecContext(saved_user, saved_security);
+}
+
+/* Raises an error unless the user has all of these privileges on the queue. */
+void
+check_queue_privilege(const Queue *queue, AclMode mode)
+{
+	if (pg_class_aclmask(queue->relid, GetUserId(), mode, ACLMASK_ALL) != mode)
+		ereport(ERROR,
+				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				errmsg("permission denied for queue \"%s\"", queue->name),
+				errhint("The queue's owner can grant it with sqs_add_permission()."));
+}
+
+/* Raises an error unless the user owns the queue. */
+void
+check_queue_owner(const Queue *queue)
+{
+	if (!object_ownercheck(RelationRelationId, queue->relid, GetUserId()))
+		ereport(ERROR,
+				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				errmsg("must be owner of queue \"%s\"", queue->name));
+}
+
+/* The ARN of a queue. */
+char *
+queue_arn(const char *name)
+{
+	return psprintf("arn:aws:sqs:%s:%s:%s", sqs_region, sqs_account_id, name);
+}
+
+/*
+ * The queue that a name or an ARN of this database means; false where it is
+ * an ARN of another form, region or account.
+ */
+bool
+queue_name_from_arn(const char *arn, char **name)
+{
+	char	   *prefix = queue_arn("");
+
+	if (strncmp(arn, "arn:", 4) != 0)
+		*name = pstrdup(arn);
+	else if (strncmp(arn, prefix, strlen(prefix)) == 0)
+		*name = pstrdup(arn + strlen(prefix));
+	else
+		return false;
+	return true;
+}
+
+/* A text argument as a C string, NULL for NULL. */
+char *
+text_argument(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}

@@ -1,0 +1,368 @@
+/*-------------------------------------------------------------------------
+ *
+ * receive.c
+ *	  sqs_receive, sqs_consume and sqs_peek.
+ *
+ * A receive walks the messages due by now in (visible_at, id) order and takes
+ * each by writing its new visible_at; one that another transaction has is
+ * passed over, never waited for.  A message past its retention is removed on
+ * the way, one received too often moves to the dead-letter queue.  Time is
+ * the wall clock at each attempt, not the transaction's start.
+ *
+ * New leases end after the clock that bounds the walk, so that a walk never
+ * meets what it just took.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lockdefs.h"
+#include "utils/builtins.h"
+
+#include "pg_sqs.h"
+
+#define MESSAGE_COLUMNS 14		/* of type sqs_message */
+
+typedef enum ReceiveKind
+{
+	RECEIVE_LEASE,				/* sqs_receive: hide for a while */
+	RECEIVE_CONSUME,			/* sqs_consume: delete */
+	RECEIVE_PEEK				/* sqs_peek: leave alone */
+} ReceiveKind;
+
+typedef struct Receive
+{
+	ReceiveKind kind;
+	FunctionCallInfo fcinfo;	/* where rows go */
+	Queue		queue;
+	QueueTable *table;
+	int			max;
+	int32		visibility_timeout; /* -1 = the message's or the queue's */
+	TimestampTz now;			/* clock of this attempt */
+	int			found;
+	bool		redriving;		/* redrive is open */
+	bool		no_redrive;		/* there is no queue to move to */
+	Redrive		redrive;
+} Receive;
+
+PG_FUNCTION_INFO_V1(sqs_receive);
+PG_FUNCTION_INFO_V1(sqs_consume);
+PG_FUNCTION_INFO_V1(sqs_peek);
+
+/* Whether a message is past the retention period of its queue. */
+bool
+message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+{
+	TimestampTz from = message->retained_from != 0 ?
+		message->retained_from : message->sent_at;
+
+	return now - from >= queue->message_retention_period * USECS_PER_SEC;
+}
+
+/* A value as it is to be returned: not a pointer to where it is stored. */
+static Datum
+result_value(void *value)
+{
+	struct varlena *datum = value;
+
+	if (VARATT_IS_EXTERNAL(datum))
+		datum = detoast_external_attr(datum);
+	return PointerGetDatum(datum);
+}
+
+/* Returns a message. */
+static void
+return_message(Receive *r, Message *m, text *handle)
+{
+	Datum		values[MESSAGE_COLUMNS] = {0};
+	bool		nulls[MESSAGE_COLUMNS] = {false};
+
+#define VALUE(n, pointer) \
+	if ((pointer) != NULL) \
+		values[n] = result_value(pointer); \
+	else \
+		nulls[n] = true
+#define TIME(n, time) \
+	if ((time) != 0) \
+		values[n] = TimestampTzGetDatum(time); \
+	else \
+		nulls[n] = true
+	values[0] = UUIDPGetDatum(&m->message_id);
+	VALUE(1, handle);
+	VALUE(2, m->body);
+	values[3] = Int32GetDatum(m->receive_count);
+	TIME(4, m->sent_at);
+	TIME(5, m->first_received_at);
+	TIME(6, m->visible_at);
+	VALUE(7, m->sender_id);
+	VALUE(8, m->message_group_id);
+	VALUE(9, m->message_deduplication_id);
+	nulls[10] = true;			/* a standard queue's messages have no number */
+	VALUE(11, m->message_attributes);
+	VALUE(12, m->aws_trace_header);
+	VALUE(13, m->dead_letter_queue_source);
+#undef VALUE
+#undef TIME
+	result_row(r->fcinfo, values, nulls);
+	r->found++;
+}
+
+/* How long a message just received is hidden, in microseconds; at least one. */
+static int64
+lease_length(const Receive *r, const Message *m)
+{
+	int32		seconds = r->queue.visibility_timeout;
+
+	if (r->visibility_timeout >= 0)
+		seconds = r->visibility_timeout;
+	else if (m->visibility_timeout >= 0)
+		seconds = m->visibility_timeout;
+	return seconds > 0 ? seconds * USECS_PER_SEC : 1;
+}
+
+/* Counts a receive in a message. */
+static void
+count_receive(Message *m, TimestampTz now)
+{
+	m->receive_count++;
+	m->last_received_at = now;
+	if (m->first_received_at == 0)
+		m->first_received_at = now;
+}
+
+/* Takes a message and returns it, unless another transaction has it. */
+static void
+take_message(Receive *r, Message *m)
+{
+	text	   *handle = NULL;
+
+	if (r->kind == RECEIVE_PEEK)
+	{
+		return_message(r, m, NULL);
+		return;
+	}
+	count_receive(m, r->now);
+	if (r->kind == RECEIVE_LEASE)
+	{
+		m->visible_at = r->now + lease_length(r, m);
+		if (storage_update(r->table, m, false) != STORAGE_DONE)
+			return;
+		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
+	}
+	else
+	{
+		m->visible_at = 0;
+		if (storage_delete(r->table, m, false) != STORAGE_DONE)
+			return;
+	}
+	return_message(r, m, handle);
+}
+
+/* Whether a message is to be moved, and there is a queue to move it to. */
+static bool
+must_redrive(Receive *r, const Message *m)
+{
+	if (!redrive_is_due(&r->queue, m) || r->no_redrive)
+		return false;
+	if (r->kind == RECEIVE_PEEK)
+		return true;
+	if (!r->redriving)
+	{
+		r->redriving = redrive_open(&r->queue, &r->redrive);
+		r->no_redrive = !r->redriving;
+	}
+	return r->redriving;
+}
+
+/* Looks once; returns what is due in index order, up to the maximum. */
+static void
+attempt(Receive *r)
+{
+	Message		m;
+
+	r->now = GetCurrentTimestamp();
+	storage_snapshot(r->table);
+	storage_scan_begin(r->table, POSITION_MIN, r->now);
+	while (r->found < r->max && storage_scan_next(r->table, &m))
+	{
+		if (message_is_expired(&r->queue, &m, r->now))
+		{
+			if (r->kind != RECEIVE_PEEK)
+				(void) storage_delete(r->table, &m, false);
+		}
+		else if (!must_redrive(r, &m))
+			take_message(r, &m);
+		else if (r->kind != RECEIVE_PEEK &&
+				 storage_delete(r->table, &m, false) == STORAGE_DONE)
+			redrive_insert(&r->redrive, &r->queue, &m, r->now);
+	}
+	storage_scan_end(r->table);
+	if (r->redriving)
+		redrive_close(&r->redrive);
+	r->redriving = r->no_redrive = false;
+}
+
+/* Opens the queue, and checks what the caller may do with it. */
+static void
+open_queue(Receive *r)
+{
+	static const AclMode needed[] = {
+		[RECEIVE_LEASE] = ACL_SELECT | ACL_UPDATE,
+		[RECEIVE_CONSUME] = ACL_SELECT | ACL_UPDATE | ACL_DELETE,
+		[RECEIVE_PEEK] = ACL_SELECT
+	};
+
+	if (!storage_open(&r->queue, r->kind == RECEIVE_PEEK ?
+					  AccessShareLock : RowExclusiveLock, &r->table))
+		report_missing_queue();
+	check_queue_privilege(&r->queue, needed[r->kind]);
+}
+
+/* Looks until something is found or the time is over. */
+static void
+receive_until(Receive *r, TimestampTz deadline)
+{
+	WaitState	wait;
+
+	wait_begin(&wait, r->queue.relid);
+	for (;;)
+	{
+		TimestampTz due;
+
+		wait_prepare(&wait);
+		attempt(r);
+		if (r->found > 0)
+			break;
+		due = storage_next_due(r->table, r->now);
+		storage_close(r->table, true);
+		if (!wait_sleep(&wait, deadline, due))
+			break;
+		open_queue(r);
+	}
+	wait_end(&wait, r->found);
+	if (r->found > 0)
+		storage_close(r->table, false);
+}
+
+/* An optional integer argument. */
+static int32
+int_argument(FunctionCallInfo fcinfo, int n, int32 otherwise)
+{
+	return PG_ARGISNULL(n) ? otherwise : PG_GETARG_INT32(n);
+}
+
+/* Checks MaxNumberOfMessages. */
+static void
+check_max(int32 value)
+{
+	if (value < 1 || value > sqs_max_batch_size)
+		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+						"The setting pg_sqs.max_batch_size is the most messages of one receive.",
+						"Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
+						value, sqs_max_batch_size);
+}
+
+/* Checks a number of seconds that may be left out. */
+static void
+check_seconds(const char *parameter, int32 value, int32 max)
+{
+	if (value < 0 || value > max)
+		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+						"Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
+						value, parameter, max);
+}
+
+/* Refuses ReceiveRequestAttemptId, which only FIFO queues know. */
+static void
+check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
+{
+	char	   *id = text_argument(fcinfo, n);
+
+	if (id != NULL && !queue->fifo)
+		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+						"Only FIFO queues take a ReceiveRequestAttemptId.",
+						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
+						id);
+}
+
+/* Takes the arguments that all three functions have in common. */
+static void
+begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
+			  int default_max)
+{
+	memset(r, 0, sizeof(Receive));
+	r->kind = kind;
+	r->fcinfo = fcinfo;
+	r->visibility_timeout = -1;
+	r->max = int_argument(fcinfo, 1, default_max);
+	result_begin(fcinfo, MESSAGE_COLUMNS);
+	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &r->queue);
+	check_max(r->max);
+}
+
+/* Receives, waiting as long as the caller or else the queue says. */
+static void
+receive(Receive *r, int32 wait_seconds)
+{
+	if (wait_seconds < 0)
+		wait_seconds = r->queue.receive_message_wait_time_seconds;
+	open_queue(r);
+	if (wait_seconds > 0)
+		receive_until(r, GetCurrentTimestamp() + wait_seconds * USECS_PER_SEC);
+	else
+	{
+		attempt(r);
+		storage_close(r->table, false);
+	}
+}
+
+/* sqs_receive(): takes messages and hides them. */
+Datum
+sqs_receive(PG_FUNCTION_ARGS)
+{
+	Receive		r;
+
+	PreventCommandIfReadOnly("sqs_receive()");
+	begin_receive(&r, RECEIVE_LEASE, fcinfo, 1);
+	if (!PG_ARGISNULL(2))
+	{
+		r.visibility_timeout = PG_GETARG_INT32(2);
+		check_seconds("VisibilityTimeout", r.visibility_timeout,
+					  SQS_MAX_VISIBILITY_TIMEOUT);
+	}
+	if (!PG_ARGISNULL(3))
+		check_seconds("WaitTimeSeconds", PG_GETARG_INT32(3),
+					  SQS_MAX_WAIT_SECONDS);
+	check_attempt_id(fcinfo, 4, &r.queue);
+	receive(&r, int_argument(fcinfo, 3, -1));
+	return (Datum) 0;
+}
+
+/* sqs_consume(): takes messages and deletes them. */
+Datum
+sqs_consume(PG_FUNCTION_ARGS)
+{
+	Receive		r;
+
+	PreventCommandIfReadOnly("sqs_consume()");
+	begin_receive(&r, RECEIVE_CONSUME, fcinfo, 1);
+	if (!PG_ARGISNULL(2))
+		check_seconds("WaitTimeSeconds", PG_GETARG_INT32(2),
+					  SQS_MAX_WAIT_SECONDS);
+	receive(&r, int_argument(fcinfo, 2, -1));
+	return (Datum) 0;
+}
+
+/* sqs_peek(): shows messages and leaves them alone. */
+Datum
+sqs_peek(PG_FUNCTION_ARGS)
+{
+	Receive		r;
+
+	begin_receive(&r, RECEIVE_PEEK, fcinfo, 10);
+	receive(&r, 0);
+	return (Datum) 0;
+}

@@ -1,0 +1,794 @@
+/*-------------------------------------------------------------------------
+ *
+ * storage.c
+ *	  The one file that touches a queue's table and its indexes.
+ *
+ * The path of a message takes neither planner nor executor: rows are found by
+ * an index scan or by their TID, and written through the table access method,
+ * with the two index entries added by hand.  A table that has triggers, other
+ * indexes, checks or generated columns is written through the executor's
+ * ExecSimpleRelation* functions instead (table->writer), which know of all
+ * that; Queue.plain says which it is.
+ *
+ * Snapshots.  Each attempt sees the latest committed state, whatever the
+ * isolation level: a message is not data that a transaction must see
+ * unchanged, and nothing here may raise a serialization failure.  Under
+ * SERIALIZABLE an MVCC snapshot newer than the transaction's would raise one
+ * inside the scan, so there the scan returns every version (SnapshotAny,
+ * which predicate locking ignores) and visibility is tested here.
+ *
+ * Locks.  The table's RowExclusiveLock is held to the end of the transaction
+ * once something was changed.  Row locks: a claim never waits; a delete or a
+ * change by receipt handle waits for whoever has the row, and follows it to
+ * its newest version.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "pg_sqs.h"
+#include "storage.h"
+
+#define INSERT_CHUNK 1000		/* rows given to the table at once */
+
+/* the executor's part of a table that needs it to write */
+typedef struct Writer
+{
+	EState	   *estate;
+	ResultRelInfo *rri;
+} Writer;
+
+struct QueueTable
+{
+	const Queue *queue;
+	Relation	rel;
+	Relation	pkey;
+	Relation	due;
+	IndexInfo  *pkey_info;
+	IndexInfo  *due_info;
+	LOCKMODE	lockmode;
+	Writer	   *writer;			/* NULL = written by hand */
+	bool		as_owner;		/* triggers run as the table's owner */
+	bool		changed;
+	Snapshot	snapshot;		/* registered; NULL = not taken yet */
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+	ScanKeyData from_keys[2];	/* members of keys[0], a row comparison */
+	TupleTableSlot *slot;		/* the row found last */
+	TupleTableSlot *new_slot;
+};
+
+static const Oid column_types[Natts_message] = {
+	INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, INT4OID, INT4OID,
+	TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID,
+	TEXTOID, TEXTOID, TEXTOID, JSONBOID
+};
+
+/* Raises an error unless a table has the columns of a queue. */
+void
+storage_check_layout(Relation rel, const char *queue_name)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		ok = rel->rd_rel->relkind == RELKIND_RELATION &&
+		desc->natts == Natts_message;
+
+	for (int i = 0; ok && i < Natts_message; i++)
+		ok = TupleDescAttr(desc, i)->atttypid == column_types[i] &&
+			!TupleDescAttr(desc, i)->attisdropped;
+	if (!ok)
+		ereport(ERROR,
+				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("table of queue \"%s\" does not have the columns of a queue",
+					   queue_name),
+				errhint("Undo what changed the columns of %s.%s.",
+						SQS_SCHEMA, RelationGetRelationName(rel)));
+}
+
+/* Locks the table of a queue, finding it again if it changed; false if gone. */
+static bool
+lock_table(Queue *queue, LOCKMODE lockmode)
+{
+	for (;;)
+	{
+		LockRelationOid(queue->relid, lockmode);
+		if (catalog_is_current(queue))
+			return true;
+		UnlockRelationOid(queue->relid, lockmode);
+		if (!catalog_find(queue->name, queue))
+			return false;
+	}
+}
+
+/* Sets up the executor's part of a table. */
+static Writer *
+open_writer(Relation rel)
+{
+	Writer	   *writer = palloc(sizeof(Writer));
+
+	writer->estate = CreateExecutorState();
+	writer->rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
+	ExecOpenIndices(writer->rri, false);
+	return writer;
+}
+
+/* Takes down the executor's part of a table. */
+static void
+close_writer(Writer *writer)
+{
+	ExecCloseIndices(writer->rri);
+	ExecCloseResultRelations(writer->estate);
+	ExecResetTupleTable(writer->estate->es_tupleTable, false);
+	FreeExecutorState(writer->estate);
+}
+
+/* Refuses a table on which the user is subject to row security. */
+static void
+check_row_security(Relation rel, const Queue *queue)
+{
+	if (rel->rd_rel->relrowsecurity &&
+		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("queue \"%s\" has row security enabled", queue->name),
+				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
+}
+
+/*
+ * Opens the table of a queue: RowExclusiveLock to change it, AccessShareLock
+ * to look.  False where the queue is gone by now.
+ */
+bool
+storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **result)
+{
+	QueueTable *table;
+
+	if (!lock_table(queue, lockmode))
+		return false;
+	table = palloc0(sizeof(QueueTable));
+	table->queue = queue;
+	table->lockmode = lockmode;
+	table->rel = table_open(queue->relid, NoLock);
+	check_row_security(table->rel, queue);
+	table->pkey = index_open(queue->pkey, lockmode);
+	table->due = index_open(queue->due_index, lockmode);
+	table->slot = table_slot_create(table->rel, NULL);
+	if (lockmode == AccessShareLock)
+		;
+	else if (queue->plain)
+	{
+		table->pkey_info = BuildIndexInfo(table->pkey);
+		table->due_info = BuildIndexInfo(table->due);
+	}
+	else
+		table->writer = open_writer(table->rel);
+	*result = table;
+	return true;
+}
+
+/* Lets triggers run as the table's owner: the caller writes for the system. */
+void
+storage_as_owner(QueueTable *table)
+{
+	table->as_owner = true;
+}
+
+/*
+ * Closes a table.  Its lock stays to the end of the transaction, unless the
+ * caller wants it released and nothing was changed.
+ */
+void
+storage_close(QueueTable *table, bool unlock)
+{
+	LOCKMODE	release = unlock && !table->changed ? table->lockmode : NoLock;
+
+	if (table->scan != NULL)
+		index_endscan(table->scan);
+	ExecDropSingleTupleTableSlot(table->slot);
+	if (table->new_slot != NULL)
+		ExecDropSingleTupleTableSlot(table->new_slot);
+	if (table->writer != NULL)
+		close_writer(table->writer);
+	if (table->snapshot != NULL)
+		UnregisterSnapshot(table->snapshot);
+	index_close(table->pkey, release);
+	index_close(table->due, release);
+	table_close(table->rel, release);
+	if (table->changed)
+		CommandCounterIncrement();
+	pfree(table);
+}
+
+/* The next id of a queue. */
+int64
+storage_next_id(QueueTable *table)
+{
+	return nextval_internal(table->queue->sequence, false);
+}
+
+/* Sets a column that may be NULL. */
+static inline void
+set_column(TupleTableSlot *slot, int attnum, Datum value, bool isnull)
+{
+	slot->tts_values[attnum - 1] = value;
+	slot->tts_isnull[attnum - 1] = isnull;
+}
+
+/* Sets the columns that a receive or a change of visibility changes. */
+static void
+fill_lease(TupleTableSlot *slot, const Message *m)
+{
+	set_column(slot, Anum_message_visible_at,
+			   TimestampTzGetDatum(m->visible_at), false);
+	set_column(slot, Anum_message_receive_count,
+			   Int32GetDatum(m->receive_count), false);
+	set_column(slot, Anum_message_first_received_at,
+			   TimestampTzGetDatum(m->first_received_at),
+			   m->first_received_at == 0);
+	set_column(slot, Anum_message_last_received_at,
+			   TimestampTzGetDatum(m->last_received_at),
+			   m->last_received_at == 0);
+}
+
+/* Puts a message into a slot. */
+static void
+fill_slot(TupleTableSlot *slot, const Message *m)
+{
+	ExecClearTuple(slot);
+	set_column(slot, Anum_message_id, Int64GetDatum(m->id), false);
+	set_column(slot, Anum_message_sent_at, TimestampTzGetDatum(m->sent_at), false);
+	set_column(slot, Anum_message_message_id,
+			   UUIDPGetDatum((pg_uuid_t *) &m->message_id), false);
+	set_column(slot, Anum_message_visibility_timeout,
+			   Int32GetDatum(m->visibility_timeout), m->visibility_timeout < 0);
+	set_column(slot, Anum_message_retained_from,
+			   TimestampTzGetDatum(m->retained_from), m->retained_from == 0);
+#define SET_POINTER(column) \
+	set_column(slot, Anum_message_##column, PointerGetDatum(m->column), \
+			   m->column == NULL)
+	SET_POINTER(sender_id);
+	SET_POINTER(message_group_id);
+	SET_POINTER(message_deduplication_id);
+	SET_POINTER(aws_trace_header);
+	SET_POINTER(dead_letter_queue_source);
+	SET_POINTER(body);
+	SET_POINTER(message_attributes);
+#undef SET_POINTER
+	fill_lease(slot, m);
+	ExecStoreVirtualTuple(slot);
+}
+
+/* Reads the row in table->slot; its pointers stay good until the next row. */
+static void
+read_slot(QueueTable *table, Message *m)
+{
+	TupleTableSlot *slot = table->slot;
+	Datum	   *values = slot->tts_values;
+	bool	   *nulls = slot->tts_isnull;
+
+	slot_getallattrs(slot);
+#define COLUMN(name) values[Anum_message_##name - 1]
+#define IS_NULL(name) nulls[Anum_message_##name - 1]
+#define TIME(name) (IS_NULL(name) ? 0 : DatumGetTimestampTz(COLUMN(name)))
+#define POINTER(name) (IS_NULL(name) ? NULL : (void *) DatumGetPointer(COLUMN(name)))
+	m->id = DatumGetInt64(COLUMN(id));
+	m->visible_at = TIME(visible_at);
+	m->sent_at = TIME(sent_at);
+	m->message_id = *DatumGetUUIDP(COLUMN(message_id));
+	m->receive_count = DatumGetInt32(COLUMN(receive_count));
+	m->visibility_timeout =
+		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
+	m->retained_from = TIME(retained_from);
+	m->first_received_at = TIME(first_received_at);
+	m->last_received_at = TIME(last_received_at);
+	m->sender_id = POINTER(sender_id);
+	m->message_group_id = POINTER(message_group_id);
+	m->message_deduplication_id = POINTER(message_deduplication_id);
+	m->aws_trace_header = POINTER(aws_trace_header);
+	m->dead_letter_queue_source = POINTER(dead_letter_queue_source);
+	m->body = POINTER(body);
+	m->message_attributes = POINTER(message_attributes);
+#undef COLUMN
+#undef IS_NULL
+#undef TIME
+#undef POINTER
+}
+
+/* The slot in which new rows are formed. */
+static TupleTableSlot *
+new_row_slot(QueueTable *table)
+{
+	if (table->new_slot == NULL)
+		table->new_slot = table_slot_create(table->rel, NULL);
+	return table->new_slot;
+}
+
+/* Adds the two index entries of a new row or row version. */
+static void
+insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
+{
+	Datum		values[2];
+	bool		isnull[2] = {false, false};
+
+	/* an update keeps the id, so it cannot make it a duplicate */
+	values[0] = slot->tts_values[Anum_message_id - 1];
+	index_insert(table->pkey, values, isnull, &slot->tts_tid, table->rel,
+				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, update,
+				 table->pkey_info);
+	values[0] = slot->tts_values[Anum_message_visible_at - 1];
+	values[1] = slot->tts_values[Anum_message_id - 1];
+	index_insert(table->due, values, isnull, &slot->tts_tid, table->rel,
+				 UNIQUE_CHECK_NO, false, table->due_info);
+}
+
+typedef enum WriteKind
+{
+	WRITE_INSERT,
+	WRITE_UPDATE,
+	WRITE_DELETE
+} WriteKind;
+
+/* Has the executor write a row, with its triggers and whatever indexes. */
+static void
+write_by_executor(QueueTable *table, WriteKind kind)
+{
+	Writer	   *writer = table->writer;
+	Oid			user;
+	int			security;
+
+	GetUserIdAndSecContext(&user, &security);
+	if (table->as_owner)
+		SetUserIdAndSecContext(table->queue->owner, security |
+							   SECURITY_LOCAL_USERID_CHANGE |
+							   SECURITY_RESTRICTED_OPERATION);
+	writer->estate->es_output_cid = GetCurrentCommandId(true);
+	writer->estate->es_snapshot = GetActiveSnapshot();
+	AfterTriggerBeginQuery();
+	if (kind == WRITE_INSERT)
+		ExecSimpleRelationInsert(writer->rri, writer->estate, table->new_slot);
+	else if (kind == WRITE_UPDATE)
+		ExecSimpleRelationUpdate(writer->rri, writer->estate, NULL,
+								 table->slot, table->new_slot);
+	else
+		ExecSimpleRelationDelete(writer->rri, writer->estate, NULL,
+								 table->slot);
+	AfterTriggerEndQuery(writer->estate);
+	SetUserIdAndSecContext(user, security);
+}
+
+/* Adds a message. */
+void
+storage_insert(QueueTable *table, const Message *message)
+{
+	TupleTableSlot *slot = new_row_slot(table);
+
+	fill_slot(slot, message);
+	table->changed = true;
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_INSERT);
+		return;
+	}
+	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
+	insert_index_entries(table, slot, false);
+}
+
+/* Adds one chunk of messages through the table's bulk insert. */
+static void
+insert_chunk(QueueTable *table, const Message *messages, TupleTableSlot **slots,
+			 int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (slots[i] == NULL)
+			slots[i] = table_slot_create(table->rel, NULL);
+		fill_slot(slots[i], &messages[i]);
+	}
+	table_multi_insert(table->rel, slots, n, GetCurrentCommandId(true), 0, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		insert_index_entries(table, slots[i], false);
+	}
+}
+
+/* Adds many messages. */
+void
+storage_insert_many(QueueTable *table, const Message *messages, int n)
+{
+	TupleTableSlot *slots[INSERT_CHUNK] = {NULL};
+
+	table->changed = true;
+	for (int done = 0; done < n; done += INSERT_CHUNK)
+	{
+		int			chunk = Min(n - done, INSERT_CHUNK);
+
+		if (table->writer == NULL)
+			insert_chunk(table, messages + done, slots, chunk);
+		else
+			for (int i = 0; i < chunk; i++)
+			{
+				CHECK_FOR_INTERRUPTS();
+				storage_insert(table, &messages[done + i]);
+			}
+	}
+	for (int i = 0; i < INSERT_CHUNK && slots[i] != NULL; i++)
+		ExecDropSingleTupleTableSlot(slots[i]);
+}
+
+/* Takes a new snapshot, of what is committed now and what we did before. */
+void
+storage_snapshot(QueueTable *table)
+{
+	if (table->snapshot != NULL)
+		UnregisterSnapshot(table->snapshot);
+	table->snapshot = RegisterSnapshot(GetLatestSnapshot());
+}
+
+/* The snapshot to scan with: see the head of this file. */
+static Snapshot
+scan_snapshot(QueueTable *table)
+{
+	return IsolationIsSerializable() ? SnapshotAny : table->snapshot;
+}
+
+/* Whether the row in table->slot is to be seen. */
+static bool
+row_is_visible(QueueTable *table)
+{
+	return !IsolationIsSerializable() ||
+		table_tuple_satisfies_snapshot(table->rel, table->slot, table->snapshot);
+}
+
+/* Sets up the key (visible_at, id) >= from. */
+static void
+set_from_key(QueueTable *table, Position from)
+{
+	ScanKeyEntryInitialize(&table->from_keys[0], SK_ROW_MEMBER, 1,
+						   BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid,
+						   F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(from.visible_at));
+	ScanKeyEntryInitialize(&table->from_keys[1], SK_ROW_MEMBER | SK_ROW_END, 2,
+						   BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid,
+						   F_BTINT8CMP, Int64GetDatum(from.id));
+	memset(&table->keys[1], 0, sizeof(ScanKeyData));
+	table->keys[1].sk_flags = SK_ROW_HEADER;
+	table->keys[1].sk_attno = 1;
+	table->keys[1].sk_strategy = BTGreaterEqualStrategyNumber;
+	table->keys[1].sk_argument = PointerGetDatum(table->from_keys);
+}
+
+/* Starts a scan of the rows due by a time, from a position, in index order. */
+void
+storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
+{
+	int			nkeys = 1;
+
+	ScanKeyInit(&table->keys[0], 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
+				TimestampTzGetDatum(until));
+	if (from.visible_at != DT_NOBEGIN)
+	{
+		set_from_key(table, from);
+		nkeys = 2;
+	}
+	if (table->snapshot == NULL)
+		storage_snapshot(table);
+	table->scan = index_beginscan(table->rel, table->due, scan_snapshot(table),
+								  NULL, nkeys, 0);
+	index_rescan(table->scan, table->keys, nkeys, NULL, 0);
+}
+
+/* The next row of the scan; false at its end. */
+bool
+storage_scan_next(QueueTable *table, Message *message)
+{
+	while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (row_is_visible(table))
+		{
+			read_slot(table, message);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Ends the scan. */
+void
+storage_scan_end(QueueTable *table)
+{
+	index_endscan(table->scan);
+	table->scan = NULL;
+}
+
+/* When the next message falls due after a time; DT_NOEND if none does. */
+TimestampTz
+storage_next_due(QueueTable *table, TimestampTz after)
+{
+	TimestampTz due = DT_NOEND;
+	IndexScanDesc scan;
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
+				TimestampTzGetDatum(after));
+	scan = index_beginscan(table->rel, table->due, scan_snapshot(table),
+						   NULL, 1, 0);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (due == DT_NOEND &&
+		   index_getnext_slot(scan, ForwardScanDirection, table->slot))
+	{
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row_is_visible(table))
+			due = DatumGetTimestampTz(slot_getattr(table->slot,
+												   Anum_message_visible_at,
+												   &isnull));
+	}
+	index_endscan(scan);
+	return due;
+}
+
+/* Where the row found last is, for a receipt handle. */
+uint64
+storage_row_hint(const QueueTable *table)
+{
+	const ItemPointerData *tid = &(table->new_slot != NULL ?
+								   table->new_slot : table->slot)->tts_tid;
+
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+/* Whether the row in table->slot is the message of this id. */
+static bool
+row_has_id(QueueTable *table, int64 id)
+{
+	bool		isnull;
+
+	return DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
+									  &isnull)) == id;
+}
+
+/*
+ * Fetches the row version at a TID.  SnapshotAny keeps predicate locking out
+ * of it; what a snapshot says is tested after.
+ */
+static bool
+fetch_version(QueueTable *table, ItemPointer tid, int64 id)
+{
+	return table_tuple_fetch_row_version(table->rel, tid, SnapshotAny,
+										 table->slot) &&
+		row_has_id(table, id);
+}
+
+/* Finds a row where a receipt handle says it was. */
+static bool
+find_by_hint(QueueTable *table, int64 id, uint64 hint)
+{
+	ItemPointerData tid;
+
+	if (table->rel->rd_rel->relam != HEAP_TABLE_AM_OID ||
+		(hint & 0xffff) == 0 || (hint & 0xffff) > MaxHeapTuplesPerPage ||
+		(hint >> 16) >= RelationGetNumberOfBlocks(table->rel))
+		return false;
+	ItemPointerSet(&tid, (BlockNumber) (hint >> 16),
+				   (OffsetNumber) (hint & 0xffff));
+	return fetch_version(table, &tid, id) &&
+		table_tuple_satisfies_snapshot(table->rel, table->slot, table->snapshot);
+}
+
+/* Finds a row by the primary key. */
+static bool
+find_by_key(QueueTable *table, int64 id)
+{
+	IndexScanDesc scan;
+	ScanKeyData key;
+	bool		found = false;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = index_beginscan(table->rel, table->pkey, scan_snapshot(table),
+						   NULL, 1, 0);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!found && index_getnext_slot(scan, ForwardScanDirection, table->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = row_is_visible(table);
+	}
+	index_endscan(scan);
+	return found;
+}
+
+/* Finds the message of an id; the hint says where it was, 0 = not known. */
+bool
+storage_find(QueueTable *table, int64 id, uint64 hint, Message *message)
+{
+	if (table->snapshot == NULL)
+		storage_snapshot(table);
+	if (!find_by_hint(table, id, hint) && !find_by_key(table, id))
+		return false;
+	read_slot(table, message);
+	return true;
+}
+
+/* Whether the row in table->slot is locked but not changed by anyone. */
+static bool
+row_is_only_locked(QueueTable *table)
+{
+	HeapTuple	tuple;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return true;
+	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple;
+	return HeapTupleHeaderIsOnlyLocked(tuple->t_data);
+}
+
+/* Locks the row in table->slot. */
+static TM_Result
+lock_row(QueueTable *table, bool wait, TM_FailureData *failure)
+{
+	ItemPointerData tid = table->slot->tts_tid;
+	LockTupleMode mode = LockTupleNoKeyExclusive;
+
+	return table_tuple_lock(table->rel, &tid, table->snapshot, table->slot,
+							GetCurrentCommandId(true), mode,
+							wait ? LockWaitBlock : LockWaitSkip, 0, failure);
+}
+
+/* Writes the new version of the row in table->slot, once. */
+static TM_Result
+update_version(QueueTable *table, const Message *m, bool wait,
+			   TM_FailureData *failure)
+{
+	TupleTableSlot *slot = new_row_slot(table);
+	LockTupleMode lockmode;
+	TU_UpdateIndexes update_indexes;
+	TM_Result	result;
+
+	slot_getallattrs(table->slot);
+	ExecClearTuple(slot);
+	memcpy(slot->tts_values, table->slot->tts_values,
+		   Natts_message * sizeof(Datum));
+	memcpy(slot->tts_isnull, table->slot->tts_isnull,
+		   Natts_message * sizeof(bool));
+	fill_lease(slot, m);
+	ExecStoreVirtualTuple(slot);
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_UPDATE);
+		return TM_Ok;
+	}
+	result = table_tuple_update(table->rel, &table->slot->tts_tid, slot,
+								GetCurrentCommandId(true), table->snapshot,
+								InvalidSnapshot, wait, failure, &lockmode,
+								&update_indexes);
+	if (result == TM_Ok && update_indexes != TU_None)
+		insert_index_entries(table, slot, true);
+	return result;
+}
+
+/* Deletes the row in table->slot, once. */
+static TM_Result
+delete_version(QueueTable *table, bool wait, TM_FailureData *failure)
+{
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_DELETE);
+		return TM_Ok;
+	}
+	return table_tuple_delete(table->rel, &table->slot->tts_tid,
+							  GetCurrentCommandId(true), table->snapshot,
+							  InvalidSnapshot, wait, failure, false);
+}
+
+/*
+ * Updates (message given) or deletes the row in table->slot, once.  The table
+ * access method writes without a lock of the row first; where the executor
+ * writes, or a mere lock is in the way (it may be our own), the row is locked
+ * first.
+ */
+static TM_Result
+write_version(QueueTable *table, const Message *m, bool wait,
+			  TM_FailureData *failure)
+{
+	TM_Result	result = TM_BeingModified;
+
+	table->changed = true;
+	if (table->writer == NULL)
+	{
+		result = m ? update_version(table, m, wait, failure) :
+			delete_version(table, wait, failure);
+		if (result != TM_BeingModified || !row_is_only_locked(table))
+			return result;
+	}
+	result = lock_row(table, wait, failure);
+	if (result != TM_Ok)
+		return result;
+	return m ? update_version(table, m, true, failure) :
+		delete_version(table, true, failure);
+}
+
+/*
+ * Updates or deletes the row found last.  Where it waits for others, it goes
+ * on with the newest version of the row, of which *message then has the rest.
+ */
+static StorageResult
+write_row(QueueTable *table, Message *message, bool update, bool wait)
+{
+	TimestampTz visible_at = message->visible_at;
+
+	for (;;)
+	{
+		TM_FailureData failure;
+		ItemPointerData next;
+
+		switch (write_version(table, update ? message : NULL, wait, &failure))
+		{
+			case TM_Ok:
+				return STORAGE_DONE;
+			case TM_BeingModified:
+			case TM_WouldBlock:
+				return STORAGE_BUSY;
+			case TM_Updated:
+				if (!wait)
+					return STORAGE_GONE;
+				next = failure.ctid;
+				if (!fetch_version(table, &next, message->id))
+					return STORAGE_GONE;
+				read_slot(table, message);
+				message->visible_at = visible_at;
+				break;
+			case TM_SelfModified:
+				if (!wait)
+					return STORAGE_GONE;
+				/* changed by this call already: make that be seen */
+				CommandCounterIncrement();
+				storage_snapshot(table);
+				if (!storage_find(table, message->id, 0, message))
+					return STORAGE_GONE;
+				message->visible_at = visible_at;
+				break;
+			default:
+				return STORAGE_GONE;
+		}
+	}
+}
+
+/*
+ * Writes the lease of the row found last: visible_at, receive_count and the
+ * receive times.  With wait, only visible_at survives a concurrent change.
+ */
+StorageResult
+storage_update(QueueTable *table, Message *message, bool wait)
+{
+	return write_row(table, message, true, wait);
+}
+
+/* Deletes the row found last. */
+StorageResult
+storage_delete(QueueTable *table, Message *message, bool wait)
+{
+	return write_row(table, message, false, wait);
+}
