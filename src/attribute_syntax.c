@@ -124,16 +124,17 @@ decode_base64(const char *string, int length, Bytes *bytes)
 {
 	int			room = pg_b64_dec_len(length);
 	char	   *decoded = palloc(room + 1);
-	char	   *again;
+	char	   *encoded;
 
 	bytes->data = decoded;
 	bytes->length = pg_b64_decode(string, length, (uint8 *) decoded, room);
-	if (bytes->length < 0 || pg_b64_enc_len(bytes->length) != length)
+	if (bytes->length < 0)
 		return false;
-	again = palloc(length + 1);
-	return pg_b64_encode((uint8 *) decoded, bytes->length, again,
-						 length) == length &&
-		memcmp(again, string, length) == 0;
+	room = pg_b64_enc_len(bytes->length);
+	encoded = palloc(room + 1);
+	return pg_b64_encode((uint8 *) decoded, bytes->length, encoded,
+						 room) == length &&
+		memcmp(encoded, string, length) == 0;
 }
 
 /* The digits of a number: where the first and the last one other than 0 are. */

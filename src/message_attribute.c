@@ -298,18 +298,19 @@ parse_attributes(Jsonb *input, Attribute *attributes, bool *as_is,
 				 Failure *failure)
 {
 	JsonbIterator *it = JsonbIteratorInit(&input->root);
-	Attribute  *attribute = attributes;
+	JsonbValue	key;
 	JsonbValue	value;
 
 	JsonbIteratorNext(&it, &value, true);
-	while (JsonbIteratorNext(&it, &attribute->name, true) == WJB_KEY)
+	while (JsonbIteratorNext(&it, &key, true) == WJB_KEY)
 	{
 		JsonbIteratorNext(&it, &value, true);
-		attribute->origin = "user";
-		if (!check_name(attribute, failure) ||
-			!parse_attribute(attribute, &value, as_is, failure))
+		attributes->origin = "user";
+		attributes->name = key;
+		if (!check_name(attributes, failure) ||
+			!parse_attribute(attributes, &value, as_is, failure))
 			return false;
-		attribute++;
+		attributes++;
 	}
 	return true;
 }
