@@ -288,7 +288,7 @@ set_text(Datum *value, bool *isnull, text *text)
 	*isnull = text == NULL;
 }
 
-/* Returns a row for each entry, in their order. */
+/* Returns a row for each entry, in their order; results may be NULL. */
 void
 batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 			 const BatchResult *results, int n)
@@ -298,7 +298,7 @@ batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 		const Failure *failure = &entries[i].failure;
 		bool		failed = failure->sqlstate != 0;
 		BatchResult none = {0};
-		const BatchResult *result = failed ? &none : &results[i];
+		const BatchResult *result = failed || results == NULL ? &none : &results[i];
 		Datum		values[BATCH_RESULT_COLUMNS];
 		bool		nulls[BATCH_RESULT_COLUMNS] = {false};
 
