@@ -94,4 +94,5 @@ _PG_init(void)
 	if (IsBinaryUpgrade)
 		return;
 	catalog_init();
+	launcher_init();
 }

@@ -80,7 +80,8 @@ extern bool queue_name_from_arn(const char *arn, char **name);
 extern char *text_argument(FunctionCallInfo fcinfo, int n);
 
 /*
- * in storage.c: the one file that touches a queue's table and its indexes.
+ * in storage.c and storage_write.c: all that touches a queue's table and its
+ * indexes.
  */
 typedef struct Message
 {
@@ -257,5 +258,11 @@ extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
 extern void wait_end(WaitState *state, int found);
+
+/* in launcher.c: background workers */
+extern void launcher_init(void);
+
+/* in worker_slot.c */
+extern void worker_announce_use(void);
 
 #endif							/* PG_SQS_H */
