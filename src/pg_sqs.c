@@ -94,4 +94,6 @@ _PG_init(void)
 	if (IsBinaryUpgrade)
 		return;
 	catalog_init();
+	shmem_init();
+	xact_init();
 }
