@@ -19,8 +19,10 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
@@ -36,6 +38,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "pg_sqs.h"
@@ -169,6 +172,7 @@ find_catalog(void)
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
+	worker_announce_use();
 }
 
 /* Whether an index is ours on (visible_at, id). */

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
+
 #include "errors.h"
 
 /* AWS error codes by the last two digits of the SQLSTATE, from SQ001 */

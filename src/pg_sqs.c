@@ -96,4 +96,5 @@ _PG_init(void)
 	catalog_init();
 	shmem_init();
 	xact_init();
+	launcher_init();
 }

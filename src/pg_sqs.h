@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "datatype/timestamp.h"
 #include "nodes/parsenodes.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -79,7 +80,8 @@ extern bool queue_name_from_arn(const char *arn, char **name);
 extern char *text_argument(FunctionCallInfo fcinfo, int n);
 
 /*
- * in storage.c: the one file that touches a queue's table and its indexes.
+ * in storage.c and storage_write.c: all that touches a queue's table and its
+ * indexes.
  */
 typedef struct Message
 {
@@ -176,7 +178,7 @@ extern bool check_characters(const char *utf8, int length, uint32 *offender);
 extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
-extern text *md5_text(const void *data, int length);
+extern text *md5_hex(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
 
 #define SQS_CHARACTERS \
@@ -359,5 +361,11 @@ extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
 extern void wait_end(WaitState *state);
+
+/* in launcher.c: background workers */
+extern void launcher_init(void);
+
+/* in worker_slot.c */
+extern void worker_announce_use(void);
 
 #endif							/* PG_SQS_H */

@@ -14,6 +14,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lockdefs.h"
 #include "utils/builtins.h"
@@ -149,8 +150,7 @@ check_send(const Queue *queue, Send *send, Failure *failure)
 		!check_ids(queue, send, failure))
 		return false;
 	if (send->trace_header != NULL &&
-		!check_trace_header(VARDATA_ANY(send->trace_header),
-							VARSIZE_ANY_EXHDR(send->trace_header), failure))
+		!check_trace_header(send->trace_header, failure))
 		return false;
 	if (send->attributes_input != NULL &&
 		!message_attributes_parse(send->attributes_input, &send->attributes,
@@ -227,7 +227,7 @@ sent_row(FunctionCallInfo fcinfo, const Send *send, Message *m)
 	bool		nulls[4] = {false, true, false, false};
 
 	values[0] = UUIDPGetDatum(&m->message_id);
-	values[2] = PointerGetDatum(md5_text(send->utf8, send->utf8_length));
+	values[2] = PointerGetDatum(md5_hex(send->utf8, send->utf8_length));
 	values[3] = PointerGetDatum(send->attributes.md5);
 	nulls[3] = send->attributes.md5 == NULL;
 	desc = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
@@ -329,7 +329,7 @@ send_entries(QueueTable *table, const Queue *queue, const BatchEntry *entries,
 		make_message(table, queue, &sends[i], sender, now, m);
 		results[i].message_id = &m->message_id;
 		results[i].md5_of_message_body =
-			md5_text(sends[i].utf8, sends[i].utf8_length);
+			md5_hex(sends[i].utf8, sends[i].utf8_length);
 		results[i].md5_of_message_attributes = sends[i].attributes.md5;
 		count++;
 	}
@@ -410,6 +410,7 @@ sqs_send_many(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		send.body = nulls[i] ? NULL : DatumGetTextPP(bodies[i]);
 		(void) check_send(&queue, &send, NULL);
+		send.attributes_input = NULL;	/* parsed, once for all */
 		make_message(table, &queue, &send, sender, now, &messages[i]);
 	}
 	storage_insert_many(table, messages, n);
