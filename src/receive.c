@@ -246,7 +246,7 @@ receive_until(Receive *r, TimestampTz deadline)
 			break;
 		open_queue(r);
 	}
-	wait_end(&wait, r->found);
+	wait_end(&wait);
 	if (r->found > 0)
 		storage_close(r->table, false);
 }
