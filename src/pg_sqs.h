@@ -80,7 +80,8 @@ extern bool queue_name_from_arn(const char *arn, char **name);
 extern char *text_argument(FunctionCallInfo fcinfo, int n);
 
 /*
- * in storage.c: the one file that touches a queue's table and its indexes.
+ * in storage.c and storage_write.c: all that touches a queue's table and its
+ * indexes.
  */
 typedef struct Message
 {
