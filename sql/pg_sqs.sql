@@ -267,3 +267,14 @@ COMMENT ON FUNCTION sqs_md5_of_message_attributes(jsonb) IS 'MD5OfMessageAttribu
 -- Privileges: queues are guarded by their tables' own
 --
 GRANT USAGE ON SCHEMA sqs TO PUBLIC;
+
+--
+-- Background workers.  This comes last: when the transaction commits, the
+-- launcher hears of this database.
+--
+CREATE FUNCTION sqs.announce() RETURNS void
+	AS 'MODULE_PATHNAME', 'sqs_announce' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.announce() IS 'has a background worker started for this database when the transaction commits';
+REVOKE ALL ON FUNCTION sqs.announce() FROM PUBLIC;
+
+SELECT sqs.announce();

@@ -172,6 +172,7 @@ find_catalog(void)
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
+	worker_announce_use();
 }
 
 /* Whether an index is ours on (visible_at, id). */

@@ -1,14 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * storage.h
- *	  The layout of a queue's table, for storage.c and catalog.c.
+ *	  The layout of a queue's table, and an open one: for storage.c,
+ *	  storage_write.c and catalog.c.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef STORAGE_H
 #define STORAGE_H
 
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
 #include "utils/rel.h"
+#include "utils/snapshot.h"
+
+#include "pg_sqs.h"
 
 enum
 {
@@ -18,7 +26,7 @@ enum
 	Anum_message_message_id,
 	Anum_message_receive_count,
 	Anum_message_visibility_timeout,
-	Anum_message_retained_from,
+	Anum_message_enqueued_at,
 	Anum_message_first_received_at,
 	Anum_message_last_received_at,
 	Anum_message_sender_id,
@@ -31,7 +39,40 @@ enum
 	Natts_message = Anum_message_message_attributes
 };
 
+/* the executor's part of a table that needs it to write */
+typedef struct Writer
+{
+	EState	   *estate;
+	ResultRelInfo *rri;
+} Writer;
+
+struct QueueTable
+{
+	const Queue *queue;
+	Relation	rel;
+	Relation	pkey;
+	Relation	due;
+	IndexInfo  *pkey_info;
+	IndexInfo  *due_info;
+	LOCKMODE	lockmode;
+	Writer	   *writer;			/* NULL = written by hand */
+	bool		as_owner;		/* triggers run as the table's owner */
+	bool		changed;
+	Snapshot	snapshot;		/* registered; NULL = not taken yet */
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+	ScanKeyData from_keys[2];	/* members of keys[0], a row comparison */
+	TupleTableSlot *slot;		/* the row found last */
+	TupleTableSlot *new_slot;
+};
+
 /* in storage.c */
 extern void storage_check_layout(Relation rel, const char *queue_name);
+extern void storage_read(QueueTable *table, Message *message);
+extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);
+
+/* in storage_write.c */
+extern Writer *storage_open_writer(Relation rel);
+extern void storage_close_writer(Writer *writer);
 
 #endif							/* STORAGE_H */

@@ -1,0 +1,394 @@
+/*-------------------------------------------------------------------------
+ *
+ * storage_write.c
+ *	  Writes the rows of a queue's table, and their index entries.
+ *
+ * The other half of storage.c, whose head says how a table is written and
+ * which locks are taken.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "commands/sequence.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "pg_sqs.h"
+#include "storage.h"
+
+#define INSERT_CHUNK 1000		/* rows given to the table at once */
+
+/* Sets up the executor's part of a table. */
+Writer *
+storage_open_writer(Relation rel)
+{
+	Writer	   *writer = palloc(sizeof(Writer));
+
+	writer->estate = CreateExecutorState();
+	writer->rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
+	ExecOpenIndices(writer->rri, false);
+	return writer;
+}
+
+/* Takes down the executor's part of a table. */
+void
+storage_close_writer(Writer *writer)
+{
+	ExecCloseIndices(writer->rri);
+	ExecCloseResultRelations(writer->estate);
+	ExecResetTupleTable(writer->estate->es_tupleTable, false);
+	FreeExecutorState(writer->estate);
+}
+
+/* The next id of a queue. */
+int64
+storage_next_id(QueueTable *table)
+{
+	return nextval_internal(table->queue->sequence, false);
+}
+
+/* Sets a column that may be NULL. */
+static inline void
+set_column(TupleTableSlot *slot, int attnum, Datum value, bool isnull)
+{
+	slot->tts_values[attnum - 1] = value;
+	slot->tts_isnull[attnum - 1] = isnull;
+}
+
+/* Sets the columns that a receive or a change of visibility changes. */
+static void
+fill_lease(TupleTableSlot *slot, const Message *m)
+{
+	set_column(slot, Anum_message_visible_at,
+			   TimestampTzGetDatum(m->visible_at), false);
+	set_column(slot, Anum_message_receive_count,
+			   Int32GetDatum(m->receive_count), false);
+	set_column(slot, Anum_message_first_received_at,
+			   TimestampTzGetDatum(m->first_received_at),
+			   m->first_received_at == 0);
+	set_column(slot, Anum_message_last_received_at,
+			   TimestampTzGetDatum(m->last_received_at),
+			   m->last_received_at == 0);
+}
+
+/* Puts a message into a slot. */
+static void
+fill_slot(TupleTableSlot *slot, const Message *m)
+{
+	ExecClearTuple(slot);
+	set_column(slot, Anum_message_id, Int64GetDatum(m->id), false);
+	set_column(slot, Anum_message_sent_at, TimestampTzGetDatum(m->sent_at), false);
+	set_column(slot, Anum_message_message_id,
+			   UUIDPGetDatum((pg_uuid_t *) &m->message_id), false);
+	set_column(slot, Anum_message_visibility_timeout,
+			   Int32GetDatum(m->visibility_timeout), m->visibility_timeout < 0);
+	set_column(slot, Anum_message_enqueued_at,
+			   TimestampTzGetDatum(m->enqueued_at), m->enqueued_at == 0);
+#define SET_POINTER(column) \
+	set_column(slot, Anum_message_##column, PointerGetDatum(m->column), \
+			   m->column == NULL)
+	SET_POINTER(sender_id);
+	SET_POINTER(message_group_id);
+	SET_POINTER(message_deduplication_id);
+	SET_POINTER(aws_trace_header);
+	SET_POINTER(dead_letter_queue_source);
+	SET_POINTER(body);
+	SET_POINTER(message_attributes);
+#undef SET_POINTER
+	fill_lease(slot, m);
+	ExecStoreVirtualTuple(slot);
+}
+
+/* The slot in which new rows are formed. */
+static TupleTableSlot *
+new_row_slot(QueueTable *table)
+{
+	if (table->new_slot == NULL)
+		table->new_slot = table_slot_create(table->rel, NULL);
+	return table->new_slot;
+}
+
+/* Adds the two index entries of a new row or row version. */
+static void
+insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
+{
+	Datum		values[2];
+	bool		isnull[2] = {false, false};
+
+	/* an update keeps the id, so it cannot make it a duplicate */
+	values[0] = slot->tts_values[Anum_message_id - 1];
+	index_insert(table->pkey, values, isnull, &slot->tts_tid, table->rel,
+				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, update,
+				 table->pkey_info);
+	values[0] = slot->tts_values[Anum_message_visible_at - 1];
+	values[1] = slot->tts_values[Anum_message_id - 1];
+	index_insert(table->due, values, isnull, &slot->tts_tid, table->rel,
+				 UNIQUE_CHECK_NO, false, table->due_info);
+}
+
+typedef enum WriteKind
+{
+	WRITE_INSERT,
+	WRITE_UPDATE,
+	WRITE_DELETE
+} WriteKind;
+
+/* Has the executor write a row, with its triggers and whatever indexes. */
+static void
+write_by_executor(QueueTable *table, WriteKind kind)
+{
+	Writer	   *writer = table->writer;
+	Oid			user;
+	int			security;
+
+	GetUserIdAndSecContext(&user, &security);
+	if (table->as_owner)
+		SetUserIdAndSecContext(table->queue->owner, security |
+							   SECURITY_LOCAL_USERID_CHANGE |
+							   SECURITY_RESTRICTED_OPERATION);
+	writer->estate->es_output_cid = GetCurrentCommandId(true);
+	writer->estate->es_snapshot = GetActiveSnapshot();
+	AfterTriggerBeginQuery();
+	if (kind == WRITE_INSERT)
+		ExecSimpleRelationInsert(writer->rri, writer->estate, table->new_slot);
+	else if (kind == WRITE_UPDATE)
+		ExecSimpleRelationUpdate(writer->rri, writer->estate, NULL,
+								 table->slot, table->new_slot);
+	else
+		ExecSimpleRelationDelete(writer->rri, writer->estate, NULL,
+								 table->slot);
+	AfterTriggerEndQuery(writer->estate);
+	SetUserIdAndSecContext(user, security);
+}
+
+/* Adds a message. */
+void
+storage_insert(QueueTable *table, const Message *message)
+{
+	TupleTableSlot *slot = new_row_slot(table);
+
+	fill_slot(slot, message);
+	table->changed = true;
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_INSERT);
+		return;
+	}
+	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
+	insert_index_entries(table, slot, false);
+}
+
+/* Adds one chunk of messages through the table's bulk insert. */
+static void
+insert_chunk(QueueTable *table, const Message *messages, TupleTableSlot **slots,
+			 int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (slots[i] == NULL)
+			slots[i] = table_slot_create(table->rel, NULL);
+		fill_slot(slots[i], &messages[i]);
+	}
+	table_multi_insert(table->rel, slots, n, GetCurrentCommandId(true), 0, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		insert_index_entries(table, slots[i], false);
+	}
+}
+
+/* Adds many messages. */
+void
+storage_insert_many(QueueTable *table, const Message *messages, int n)
+{
+	TupleTableSlot *slots[INSERT_CHUNK] = {NULL};
+
+	table->changed = true;
+	for (int done = 0; done < n; done += INSERT_CHUNK)
+	{
+		int			chunk = Min(n - done, INSERT_CHUNK);
+
+		if (table->writer == NULL)
+			insert_chunk(table, messages + done, slots, chunk);
+		else
+			for (int i = 0; i < chunk; i++)
+			{
+				CHECK_FOR_INTERRUPTS();
+				storage_insert(table, &messages[done + i]);
+			}
+	}
+	for (int i = 0; i < INSERT_CHUNK && slots[i] != NULL; i++)
+		ExecDropSingleTupleTableSlot(slots[i]);
+}
+
+/* Whether the row in table->slot is locked but not changed by anyone. */
+static bool
+row_is_only_locked(QueueTable *table)
+{
+	HeapTuple	tuple;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return true;
+	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple;
+	return HeapTupleHeaderIsOnlyLocked(tuple->t_data);
+}
+
+/* Locks the row in table->slot. */
+static TM_Result
+lock_row(QueueTable *table, bool wait, TM_FailureData *failure)
+{
+	ItemPointerData tid = table->slot->tts_tid;
+	LockTupleMode mode = LockTupleNoKeyExclusive;
+
+	return table_tuple_lock(table->rel, &tid, table->snapshot, table->slot,
+							GetCurrentCommandId(true), mode,
+							wait ? LockWaitBlock : LockWaitSkip, 0, failure);
+}
+
+/* Writes the new version of the row in table->slot, once. */
+static TM_Result
+update_version(QueueTable *table, const Message *m, bool wait,
+			   TM_FailureData *failure)
+{
+	TupleTableSlot *slot = new_row_slot(table);
+	LockTupleMode lockmode;
+	TU_UpdateIndexes update_indexes;
+	TM_Result	result;
+
+	slot_getallattrs(table->slot);
+	ExecClearTuple(slot);
+	memcpy(slot->tts_values, table->slot->tts_values,
+		   Natts_message * sizeof(Datum));
+	memcpy(slot->tts_isnull, table->slot->tts_isnull,
+		   Natts_message * sizeof(bool));
+	fill_lease(slot, m);
+	ExecStoreVirtualTuple(slot);
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_UPDATE);
+		return TM_Ok;
+	}
+	result = table_tuple_update(table->rel, &table->slot->tts_tid, slot,
+								GetCurrentCommandId(true), table->snapshot,
+								InvalidSnapshot, wait, failure, &lockmode,
+								&update_indexes);
+	if (result == TM_Ok && update_indexes != TU_None)
+		insert_index_entries(table, slot, true);
+	return result;
+}
+
+/* Deletes the row in table->slot, once. */
+static TM_Result
+delete_version(QueueTable *table, bool wait, TM_FailureData *failure)
+{
+	if (table->writer != NULL)
+	{
+		write_by_executor(table, WRITE_DELETE);
+		return TM_Ok;
+	}
+	return table_tuple_delete(table->rel, &table->slot->tts_tid,
+							  GetCurrentCommandId(true), table->snapshot,
+							  InvalidSnapshot, wait, failure, false);
+}
+
+/*
+ * Updates (message given) or deletes the row in table->slot, once.  The table
+ * access method writes without a lock of the row first; where the executor
+ * writes, or a mere lock is in the way (it may be our own), the row is locked
+ * first.
+ */
+static TM_Result
+write_version(QueueTable *table, const Message *m, bool wait,
+			  TM_FailureData *failure)
+{
+	TM_Result	result = TM_BeingModified;
+
+	table->changed = true;
+	if (table->writer == NULL)
+	{
+		result = m ? update_version(table, m, wait, failure) :
+			delete_version(table, wait, failure);
+		if (result != TM_BeingModified || !row_is_only_locked(table))
+			return result;
+	}
+	result = lock_row(table, wait, failure);
+	if (result != TM_Ok)
+		return result;
+	return m ? update_version(table, m, true, failure) :
+		delete_version(table, true, failure);
+}
+
+/*
+ * Updates or deletes the row found last.  Where it waits for others, it goes
+ * on with the newest version of the row, of which *message then has the rest.
+ */
+static StorageResult
+write_row(QueueTable *table, Message *message, bool update, bool wait)
+{
+	TimestampTz visible_at = message->visible_at;
+
+	for (;;)
+	{
+		TM_FailureData failure;
+		ItemPointerData next;
+
+		switch (write_version(table, update ? message : NULL, wait, &failure))
+		{
+			case TM_Ok:
+				return STORAGE_DONE;
+			case TM_BeingModified:
+			case TM_WouldBlock:
+				return STORAGE_BUSY;
+			case TM_Updated:
+				if (!wait)
+					return STORAGE_GONE;
+				next = failure.ctid;
+				if (!storage_fetch_version(table, &next, message->id))
+					return STORAGE_GONE;
+				storage_read(table, message);
+				message->visible_at = visible_at;
+				break;
+			case TM_SelfModified:
+				if (!wait)
+					return STORAGE_GONE;
+				/* changed by this call already: make that be seen */
+				CommandCounterIncrement();
+				storage_snapshot(table);
+				if (!storage_find(table, message->id, 0, message))
+					return STORAGE_GONE;
+				message->visible_at = visible_at;
+				break;
+			default:
+				return STORAGE_GONE;
+		}
+	}
+}
+
+/*
+ * Writes the lease of the row found last: visible_at, receive_count and the
+ * receive times.  With wait, only visible_at survives a concurrent change.
+ */
+StorageResult
+storage_update(QueueTable *table, Message *message, bool wait)
+{
+	return write_row(table, message, true, wait);
+}
+
+/* Deletes the row found last. */
+StorageResult
+storage_delete(QueueTable *table, Message *message, bool wait)
+{
+	return write_row(table, message, false, wait);
+}
