@@ -89,7 +89,7 @@ typedef struct Message
 	int64		id;
 	TimestampTz visible_at;
 	TimestampTz sent_at;
-	TimestampTz retained_from;	/* retention clock; 0 = sent_at */
+	TimestampTz enqueued_at;	/* moved into this queue; 0 = sent to it */
 	TimestampTz first_received_at;	/* 0 = never */
 	TimestampTz last_received_at;	/* 0 = never */
 	int32		receive_count;
@@ -184,6 +184,18 @@ extern const char *excerpt(const char *value, int length);
 
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
+
+/* in attribute_syntax.c: names and values of message attributes */
+typedef struct Bytes
+{
+	const char *data;
+	int			length;
+} Bytes;
+
+extern int	count_characters(Bytes utf8);
+extern const char *attribute_name_problem(Bytes name);
+extern bool is_attribute_number(Bytes string);
+extern bool decode_base64(const char *string, int length, Bytes *bytes);
 
 /* in message_attribute.c: user attributes of a message */
 typedef struct MessageAttributes
