@@ -17,6 +17,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "compat.h"
 #include "errors.h"
 
 #define SQS_SCHEMA "sqs"
@@ -68,7 +69,7 @@ typedef struct Queue
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
-extern void report_missing_queue(void) pg_attribute_noreturn();
+pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
