@@ -13,6 +13,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -83,7 +84,7 @@ attributes_store(int32 queue_id, const AttributeSet *set)
 			}
 	if (n > 1)
 		sql_run(SQL_ROW,
-				psprintf("UPDATE sqs.queue SET%s WHERE id = $1::int4",
+				psprintf("UPDATE sqs.queue SET%s WHERE " SQL_THE_QUEUE,
 						 update.data), n, args);
 }
 
@@ -95,25 +96,32 @@ queue_modified(int32 queue_id)
 
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET modified_at = clock_timestamp()"
-			" WHERE id = $1::int4", 1, &id);
+			" WHERE " SQL_THE_QUEUE, 1, &id);
 }
 
-/* Counts messages that are past neither retention nor deletion. */
+/* Counts the messages of a queue that are not past their retention. */
 static SqlResult
-count_messages(const Queue *queue)
+count_messages(Queue *queue)
 {
 	const char *args[2];
+	QueueTable *table;
+	SqlResult	counts;
 
+	if (!storage_open(queue, AccessShareLock, &table))
+		report_missing_queue();
 	args[0] = timestamptz_to_str(GetCurrentTimestamp());
 	args[1] = psprintf("%d", queue->message_retention_period);
-	return sql_run(SQL_COUNT,
-				   psprintf("SELECT count(*) FILTER (WHERE visible_at <= c.now),"
-							" count(*) FILTER (WHERE visible_at > c.now AND receive_count > 0),"
-							" count(*) FILTER (WHERE visible_at > c.now AND receive_count = 0)"
-							" FROM sqs.queue_%d,"
-							" (SELECT $1::timestamptz AS now, make_interval(secs => $2::float8) AS kept) c"
-							" WHERE coalesce(retained_from, sent_at) > c.now - c.kept",
-							queue->id), 2, args);
+	counts = sql_run(SQL_COUNT,
+					 psprintf("SELECT count(*) FILTER (WHERE visible_at <= c.now),"
+							  " count(*) FILTER (WHERE visible_at > c.now AND receive_count > 0),"
+							  " count(*) FILTER (WHERE visible_at > c.now AND receive_count = 0)"
+							  " FROM sqs.queue_%d,"
+							  " (SELECT $1::timestamptz AS now,"
+							  " make_interval(secs => $2::float8) AS kept) c"
+							  " WHERE coalesce(retained_from, sent_at) > c.now - c.kept",
+							  queue->id), 2, args);
+	storage_close(table, true);
+	return counts;
 }
 
 /* Which attributes a call asks for; without an array, all. */
