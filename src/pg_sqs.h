@@ -288,17 +288,22 @@ typedef enum Metric
 	METRIC_DELETED,
 	METRIC_VISIBLE,				/* from here on gauges: messages there are */
 	METRIC_NOT_VISIBLE,
-	METRIC_DELAYED
+	METRIC_DELAYED,
+	METRIC_OLDEST				/* since when the oldest is there; 0 = not
+								 * known; only set, never added to */
 } Metric;
 
-#define METRIC_COUNT (METRIC_DELAYED + 1)
+#define METRIC_COUNT (METRIC_OLDEST + 1)
 #define METRIC_FIRST_GAUGE METRIC_VISIBLE
 
 extern void shmem_init(void);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
-extern void shmem_set_gauges(Oid relid, const int64 *values);
+extern bool shmem_count_is_due(Oid relid, TimestampTz now);
+extern uint64 shmem_begin_count(Oid relid);
+extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
+							 TimestampTz next_due);
 
 /* in cursor.c: where a receive starts to look; the file's head shows how */
 typedef struct CursorScan
@@ -352,6 +357,7 @@ typedef struct LostReceive
 extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
 extern Position xact_lowest_own(Oid relid);
+extern bool xact_own_metrics(Oid relid, int64 *values);
 extern void xact_queue_dropped(Oid relid);
 extern void xact_receive_enter(bool only_leases);
 extern void xact_receive_exit(void);
@@ -374,6 +380,13 @@ extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
 extern void wait_end(WaitState *state);
+
+/* in metrics.c: how many messages there are */
+extern Metric metrics_gauge_of(const Message *message, TimestampTz now);
+extern void metrics_gauges(Queue *queue, int64 *values);
+extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
+extern void metrics_report_over_limit(void) pg_attribute_noreturn();
+extern void metrics_refresh(Queue *queue);
 
 /* in launcher.c: background workers */
 extern void launcher_init(void);

@@ -170,6 +170,24 @@ xact_lowest_own(Oid relid)
 	return lowest;
 }
 
+/* Sums up what this transaction will add to metrics; false if it did nothing. */
+bool
+xact_own_metrics(Oid relid, int64 *values)
+{
+	bool		any = false;
+
+	memset(values, 0, METRIC_COUNT * sizeof(int64));
+	for (const Effects *e = effects_list; e != NULL; e = e->next)
+	{
+		if (e->relid != relid)
+			continue;
+		any = true;
+		for (int m = 0; m < METRIC_COUNT; m++)
+			values[m] += e->metrics[m];
+	}
+	return any;
+}
+
 /* Posts the receives that an abort took back. */
 static void
 post_lost_receives(const Effects *effects)
