@@ -93,14 +93,14 @@ is_member(const JsonbValue *key, const char *const *members)
 static const char *
 list_members(const char *const *members)
 {
-	StringInfoData text;
+	StringInfoData list;
 
-	initStringInfo(&text);
-	appendStringInfo(&text, "Its members are %s", *members);
+	initStringInfo(&list);
+	appendStringInfo(&list, "Its members are %s", *members);
 	while (*++members != NULL)
-		appendStringInfo(&text, ", %s", *members);
-	appendStringInfoChar(&text, '.');
-	return text.data;
+		appendStringInfo(&list, ", %s", *members);
+	appendStringInfoChar(&list, '.');
+	return list.data;
 }
 
 /* Raises an error for a member that entries of this kind do not have. */
@@ -280,12 +280,12 @@ batch_jsonb(BatchEntry *entry, const char *member, Jsonb **value)
 	return true;
 }
 
-/* A text as a column of a row, NULL where there is none. */
+/* A pointer as a column of a row, NULL where there is none. */
 static void
-set_text(Datum *value, bool *isnull, text *text)
+set_column(Datum *value, bool *isnull, const void *pointer)
 {
-	*value = PointerGetDatum(text);
-	*isnull = text == NULL;
+	*value = PointerGetDatum(pointer);
+	*isnull = pointer == NULL;
 }
 
 /* Returns a row for each entry, in their order; results may be NULL. */
@@ -296,22 +296,23 @@ batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 	for (int i = 0; i < n; i++)
 	{
 		const Failure *failure = &entries[i].failure;
-		bool		failed = failure->sqlstate != 0;
-		BatchResult none = {0};
-		const BatchResult *result = failed || results == NULL ? &none : &results[i];
+		BatchResult result = {0};
+		const char *code = NULL;
 		Datum		values[BATCH_RESULT_COLUMNS];
-		bool		nulls[BATCH_RESULT_COLUMNS] = {false};
+		bool		nulls[BATCH_RESULT_COLUMNS];
 
-		values[0] = CStringGetTextDatum(entries[i].id);
-		values[1] = UUIDPGetDatum(result->message_id);
-		nulls[1] = result->message_id == NULL;
-		set_text(&values[2], &nulls[2], result->sequence_number);
-		set_text(&values[3], &nulls[3], result->md5_of_message_body);
-		set_text(&values[4], &nulls[4], result->md5_of_message_attributes);
-		set_text(&values[5], &nulls[5],
-				 failed ? cstring_to_text(sqs_error_code(failure->sqlstate)) : NULL);
-		set_text(&values[6], &nulls[6],
-				 failed ? cstring_to_text(failure->message) : NULL);
+		if (failure->sqlstate != 0)
+			code = sqs_error_code(failure->sqlstate);
+		else if (results != NULL)
+			result = results[i];
+		set_column(&values[0], &nulls[0], cstring_to_text(entries[i].id));
+		set_column(&values[1], &nulls[1], result.message_id);
+		set_column(&values[2], &nulls[2], result.sequence_number);
+		set_column(&values[3], &nulls[3], result.md5_of_message_body);
+		set_column(&values[4], &nulls[4], result.md5_of_message_attributes);
+		set_column(&values[5], &nulls[5], code ? cstring_to_text(code) : NULL);
+		set_column(&values[6], &nulls[6],
+				   code ? cstring_to_text(failure->message) : NULL);
 		result_row(fcinfo, values, nulls);
 	}
 }
