@@ -43,11 +43,11 @@ PG_FUNCTION_INFO_V1(sqs_reset_metrics);
 
 /* Which gauge a message counts in. */
 Metric
-metrics_gauge_of(const Message *message, TimestampTz now)
+metrics_gauge_of(TimestampTz visible_at, int32 receive_count, TimestampTz now)
 {
-	if (message->visible_at <= now)
+	if (visible_at <= now)
 		return METRIC_VISIBLE;
-	return message->receive_count > 0 ? METRIC_NOT_VISIBLE : METRIC_DELAYED;
+	return receive_count > 0 ? METRIC_NOT_VISIBLE : METRIC_DELAYED;
 }
 
 /* Counts a message in its gauge, and for the age of the oldest. */
@@ -56,7 +56,7 @@ count_message(const Message *m, TimestampTz now, int64 *values)
 {
 	TimestampTz since = m->enqueued_at != 0 ? m->enqueued_at : m->sent_at;
 
-	values[metrics_gauge_of(m, now)]++;
+	values[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
 	if (m->receive_count < POISON_RECEIVES &&
 		(values[METRIC_OLDEST] == 0 || since < values[METRIC_OLDEST]))
 		values[METRIC_OLDEST] = since;

@@ -390,7 +390,8 @@ extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 extern void wait_end(WaitState *state);
 
 /* in metrics.c: how many messages there are */
-extern Metric metrics_gauge_of(const Message *message, TimestampTz now);
+extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
+							   TimestampTz now);
 extern void metrics_gauges(Queue *queue, int64 *values);
 extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
 extern void metrics_report_over_limit(void) pg_attribute_noreturn();

@@ -173,15 +173,6 @@ write_by_executor(QueueTable *table, WriteKind kind)
 	SetUserIdAndSecContext(user, security);
 }
 
-/* Which gauge counts a message. */
-static Metric
-gauge_of(TimestampTz visible_at, int32 receive_count, TimestampTz now)
-{
-	if (visible_at <= now)
-		return METRIC_VISIBLE;
-	return receive_count > 0 ? METRIC_NOT_VISIBLE : METRIC_DELAYED;
-}
-
 /* Notes a message that is about to be added, and counts it. */
 static void
 note_insert(QueueTable *table, const Message *m, TimestampTz now)
@@ -191,7 +182,7 @@ note_insert(QueueTable *table, const Message *m, TimestampTz now)
 
 	effects_note(effects, position, POSITION_MAX);
 	wakes_add(&effects->commit, m->visible_at, now);
-	effects->metrics[gauge_of(m->visible_at, m->receive_count, now)]++;
+	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
 }
 
 /*
@@ -221,11 +212,11 @@ count_write(QueueTable *table, const Message *m)
 		DatumGetInt32(slot_getattr(table->slot, Anum_message_receive_count,
 								   &isnull));
 
-	effects->metrics[gauge_of(was, receive_count, now)]--;
+	effects->metrics[metrics_gauge_of(was, receive_count, now)]--;
 	wakes_add(&effects->abort, was, now);
 	if (m == NULL)
 		return;
-	effects->metrics[gauge_of(m->visible_at, m->receive_count, now)]++;
+	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
 	wakes_add(&effects->commit, m->visible_at, now);
 }
 
