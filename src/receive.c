@@ -52,12 +52,16 @@ PG_FUNCTION_INFO_V1(sqs_receive);
 PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
 
-/* Whether a message is past the retention period of its queue. */
+/*
+ * Whether a message is past the retention period of its queue.  The clock
+ * goes on when a message moves to a dead-letter queue; a FIFO queue's starts
+ * anew.
+ */
 bool
 message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
 {
-	TimestampTz from = message->retained_from != 0 ?
-		message->retained_from : message->sent_at;
+	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
+		message->enqueued_at : message->sent_at;
 
 	return now - from >= queue->message_retention_period * USECS_PER_SEC;
 }
@@ -242,7 +246,7 @@ receive_until(Receive *r, TimestampTz deadline)
 			break;
 		open_queue(r);
 	}
-	wait_end(&wait, r->found);
+	wait_end(&wait);
 	if (r->found > 0)
 		storage_close(r->table, false);
 }

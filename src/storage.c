@@ -189,7 +189,7 @@ storage_read(QueueTable *table, Message *m)
 	m->receive_count = DatumGetInt32(COLUMN(receive_count));
 	m->visibility_timeout =
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
-	m->retained_from = TIME(retained_from);
+	m->enqueued_at = TIME(enqueued_at);
 	m->first_received_at = TIME(first_received_at);
 	m->last_received_at = TIME(last_received_at);
 	m->sender_id = POINTER(sender_id);

@@ -26,7 +26,7 @@ enum
 	Anum_message_message_id,
 	Anum_message_receive_count,
 	Anum_message_visibility_timeout,
-	Anum_message_retained_from,
+	Anum_message_enqueued_at,
 	Anum_message_first_received_at,
 	Anum_message_last_received_at,
 	Anum_message_sender_id,

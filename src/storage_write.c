@@ -94,8 +94,8 @@ fill_slot(TupleTableSlot *slot, const Message *m)
 			   UUIDPGetDatum((pg_uuid_t *) &m->message_id), false);
 	set_column(slot, Anum_message_visibility_timeout,
 			   Int32GetDatum(m->visibility_timeout), m->visibility_timeout < 0);
-	set_column(slot, Anum_message_retained_from,
-			   TimestampTzGetDatum(m->retained_from), m->retained_from == 0);
+	set_column(slot, Anum_message_enqueued_at,
+			   TimestampTzGetDatum(m->enqueued_at), m->enqueued_at == 0);
 #define SET_POINTER(column) \
 	set_column(slot, Anum_message_##column, PointerGetDatum(m->column), \
 			   m->column == NULL)
