@@ -13,6 +13,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -83,7 +84,7 @@ attributes_store(int32 queue_id, const AttributeSet *set)
 			}
 	if (n > 1)
 		sql_run(SQL_ROW,
-				psprintf("UPDATE sqs.queue SET%s WHERE id = $1::int4",
+				psprintf("UPDATE sqs.queue SET%s WHERE " SQL_THE_QUEUE,
 						 update.data), n, args);
 }
 
@@ -95,25 +96,7 @@ queue_modified(int32 queue_id)
 
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET modified_at = clock_timestamp()"
-			" WHERE id = $1::int4", 1, &id);
-}
-
-/* Counts messages that are past neither retention nor deletion. */
-static SqlResult
-count_messages(const Queue *queue)
-{
-	const char *args[2];
-
-	args[0] = timestamptz_to_str(GetCurrentTimestamp());
-	args[1] = psprintf("%d", queue->message_retention_period);
-	return sql_run(SQL_COUNT,
-				   psprintf("SELECT count(*) FILTER (WHERE visible_at <= c.now),"
-							" count(*) FILTER (WHERE visible_at > c.now AND receive_count > 0),"
-							" count(*) FILTER (WHERE visible_at > c.now AND receive_count = 0)"
-							" FROM sqs.queue_%d,"
-							" (SELECT $1::timestamptz AS now, make_interval(secs => $2::float8) AS kept) c"
-							" WHERE coalesce(retained_from, sent_at) > c.now - c.kept",
-							queue->id), 2, args);
+			" WHERE " SQL_THE_QUEUE, 1, &id);
 }
 
 /* Which attributes a call asks for; without an array, all. */
@@ -210,11 +193,12 @@ sqs_get_queue_attributes(PG_FUNCTION_ARGS)
 	attributes_load(queue.id, &current);
 	if (wants_counts(wanted))
 	{
-		SqlResult	counts = count_messages(&queue);
+		int64		gauges[METRIC_COUNT];
 
-		for (int i = 0; i < counts.columns; i++)
+		metrics_gauges(&queue, gauges);
+		for (int i = 0; i < 3; i++)
 			current.columns[ATTRIBUTE_APPROXIMATE_NUMBER_OF_MESSAGES + i][0] =
-				sql_value(&counts, 0, i);
+				psprintf(INT64_FORMAT, gauges[METRIC_FIRST_GAUGE + i]);
 	}
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	for (int i = 0; i < ATTRIBUTES; i++)
