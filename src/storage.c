@@ -169,6 +169,30 @@ storage_close(QueueTable *table, bool unlock)
 	pfree(table);
 }
 
+/* The effects of the current transaction on an open queue. */
+Effects *
+storage_effects(QueueTable *table)
+{
+	if (table->effects == NULL)
+		table->effects = xact_effects(table->queue->relid);
+	return table->effects;
+}
+
+/* Where the row in table->slot is in the index on (visible_at, id). */
+Position
+storage_row_position(QueueTable *table)
+{
+	Position	position;
+	bool		isnull;
+
+	position.visible_at =
+		DatumGetTimestampTz(slot_getattr(table->slot,
+										 Anum_message_visible_at, &isnull));
+	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
+											 &isnull));
+	return position;
+}
+
 /* Reads the row in table->slot; its pointers stay good until the next row. */
 void
 storage_read(QueueTable *table, Message *m)
