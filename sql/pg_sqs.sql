@@ -30,14 +30,14 @@ CREATE TABLE sqs.queue (
 	redrive_source_queues text[],
 	policy text,
 	kms_master_key_id text,
-	kms_data_key_reuse_period_seconds integer,
+	kms_data_key_reuse_period_seconds integer NOT NULL DEFAULT 300,
 	sqs_managed_sse_enabled boolean NOT NULL DEFAULT true,
 	content_based_deduplication boolean NOT NULL DEFAULT false,
 	deduplication_scope text NOT NULL DEFAULT 'queue',
 	fifo_throughput_limit text NOT NULL DEFAULT 'perQueue',
 	purged_at timestamptz,
 	tags jsonb NOT NULL DEFAULT '{}'
-);
+) WITH (fillfactor = 50);
 COMMENT ON TABLE sqs.queue IS 'one row per queue: its name and attributes; changed through the sqs_ functions';
 COMMENT ON COLUMN sqs.queue.id IS 'number of the queue; its messages are in sqs.queue_<id>';
 COMMENT ON COLUMN sqs.queue.dead_letter_queue IS 'RedrivePolicy: name of the queue that deadLetterTargetArn names';
@@ -47,19 +47,27 @@ COMMENT ON COLUMN sqs.queue.redrive_source_queues IS 'RedriveAllowPolicy: names 
 COMMENT ON COLUMN sqs.queue.purged_at IS 'time of the last purge, for pg_sqs.cooldown';
 
 CREATE TABLE sqs.deleted_queue (
-	name text COLLATE "C" NOT NULL PRIMARY KEY,
-	deleted_at timestamptz NOT NULL
+	name text COLLATE "C" NOT NULL,
+	deleted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
+CREATE INDEX deleted_queue_name_idx ON sqs.deleted_queue (name);
 COMMENT ON TABLE sqs.deleted_queue IS 'names of queues deleted lately, for pg_sqs.cooldown';
 
+-- a role and the queue's table are kept by OID as well, so that a role can be
+-- renamed; the names count where the table has another OID, after a restore
 CREATE TABLE sqs.permission (
-	queue_id integer NOT NULL REFERENCES sqs.queue ON DELETE CASCADE,
+	queue_id integer NOT NULL,
 	label text COLLATE "C" NOT NULL,
 	role text COLLATE "C" NOT NULL,
 	action text COLLATE "C" NOT NULL,
+	privileges text[] NOT NULL,
+	role_oid oid NOT NULL,
+	table_oid oid NOT NULL,
 	PRIMARY KEY (queue_id, label, role, action)
 );
 COMMENT ON TABLE sqs.permission IS 'what sqs_add_permission granted under which label; the grants themselves are the tables'' own';
+COMMENT ON COLUMN sqs.permission.role IS 'name of the role when it was granted; public is everybody';
+COMMENT ON COLUMN sqs.permission.privileges IS 'table privileges that the action needs';
 
 SELECT pg_catalog.pg_extension_config_dump('sqs.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('sqs.queue_id_seq', '');
@@ -254,6 +262,35 @@ COMMENT ON FUNCTION sqs_backoff(int, int, int) IS 'exponential delay for sqs_cha
 CREATE FUNCTION sqs_md5_of_message_attributes(message_attributes jsonb) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION sqs_md5_of_message_attributes(jsonb) IS 'MD5OfMessageAttributes by the SQS algorithm; NULL without attributes';
+
+--
+-- Operations
+--
+CREATE FUNCTION sqs.metrics(
+		OUT queue_name text,
+		OUT approximate_age_of_oldest_message bigint,
+		OUT approximate_number_of_messages_visible bigint,
+		OUT approximate_number_of_messages_not_visible bigint,
+		OUT approximate_number_of_messages_delayed bigint,
+		OUT number_of_messages_sent bigint,
+		OUT number_of_messages_received bigint,
+		OUT number_of_messages_deleted bigint,
+		OUT number_of_empty_receives bigint,
+		OUT number_of_deduplicated_sent_messages bigint,
+		OUT sent_message_size bigint,
+		OUT approximate_number_of_groups_with_inflight_messages bigint,
+		OUT stats_reset timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'sqs_metrics' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.metrics() IS 'the rows of view sqs_metrics';
+
+CREATE VIEW sqs_metrics AS SELECT * FROM sqs.metrics();
+COMMENT ON VIEW sqs_metrics IS 'CloudWatch''s metrics of each queue the caller may see; counters are NULL where no shared memory keeps them';
+GRANT SELECT ON sqs_metrics TO PUBLIC;
+
+CREATE FUNCTION sqs_reset_metrics(queue_name text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_reset_metrics(text) IS 'zeroes the counters of a queue, or of all queues the caller owns; not undone by a rollback';
 
 --
 -- Privileges: queues are guarded by their tables' own

@@ -76,3 +76,12 @@ sqs_error_code(int sqlstate)
 	Assert(n >= 1 && n <= (int) lengthof(error_codes));
 	return error_codes[n - 1];
 }
+
+/* Raises the error for a required argument that is missing. */
+void
+report_missing_parameter(const char *name)
+{
+	(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
+					"The request must contain the parameter %s.", name);
+	pg_unreachable();
+}

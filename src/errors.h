@@ -47,5 +47,6 @@ typedef struct Failure
 extern bool sqs_fail(Failure *failure, int sqlstate, const char *hint,
 					 const char *format,...) pg_attribute_printf(4, 5);
 extern const char *sqs_error_code(int sqlstate);
+extern void report_missing_parameter(const char *name) pg_attribute_noreturn();
 
 #endif							/* ERRORS_H */

@@ -6,23 +6,21 @@
  * They come in the AWS form or the short one, and leave in the AWS form, which
  * is what a queue stores and a receive returns.  One pass over the input fills
  * an array of at most ten; checks, size, MD5 and canonical form all work on
- * that.  Input that is canonical already is returned as it is.
+ * that.  Input that is canonical already is returned as it is.  The grammar of
+ * names and values is in attribute_syntax.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "common/base64.h"
-#include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-#include "compat.h"
 #include "pg_sqs.h"
 
 #define MAX_ATTRIBUTES 10
-#define MAX_NAME 256			/* characters, of a name and of a type */
+#define MAX_TYPE 256			/* characters */
 #define TRACE_HEADER "AWSTraceHeader"
 
 typedef enum Base
@@ -33,12 +31,6 @@ typedef enum Base
 } Base;
 
 static const char *const base_names[] = {"String", "Number", "Binary"};
-
-typedef struct Bytes
-{
-	const char *data;
-	int			length;
-} Bytes;
 
 typedef struct Attribute
 {
@@ -65,7 +57,6 @@ static bool check_type(Attribute *attribute, Failure *failure);
 static bool check_value(Attribute *attribute, Failure *failure);
 static bool check_string(const Attribute *attribute, const char *part,
 						 Bytes string, Failure *failure);
-static bool is_number(Bytes string);
 
 /* A string of a jsonb, to be shown in a message. */
 static const char *
@@ -307,18 +298,19 @@ parse_attributes(Jsonb *input, Attribute *attributes, bool *as_is,
 				 Failure *failure)
 {
 	JsonbIterator *it = JsonbIteratorInit(&input->root);
-	Attribute  *attribute = attributes;
+	JsonbValue	key;
 	JsonbValue	value;
 
 	JsonbIteratorNext(&it, &value, true);
-	while (JsonbIteratorNext(&it, &attribute->name, true) == WJB_KEY)
+	while (JsonbIteratorNext(&it, &key, true) == WJB_KEY)
 	{
 		JsonbIteratorNext(&it, &value, true);
-		attribute->origin = "user";
-		if (!check_name(attribute, failure) ||
-			!parse_attribute(attribute, &value, as_is, failure))
+		attributes->origin = "user";
+		attributes->name = key;
+		if (!check_name(attributes, failure) ||
+			!parse_attribute(attributes, &value, as_is, failure))
 			return false;
-		attribute++;
+		attributes++;
 	}
 	return true;
 }
@@ -414,106 +406,19 @@ choose_value(Attribute *attribute, JsonbValue *string, JsonbValue *binary,
 	return true;
 }
 
-/*
- * Whether a character may be in a name.  Amazon SQS takes letters beyond ASCII
- * without saying which; here they are those that may start a name in XML.
- */
-static bool
-is_name_character(pg_wchar c)
-{
-	static const struct
-	{
-		pg_wchar	first;
-		pg_wchar	last;
-	}			letters[] =
-	{
-		{'-', '.'}, {'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'},
-		{0xC0, 0xD6}, {0xD8, 0xF6}, {0xF8, 0x2FF}, {0x370, 0x37D},
-		{0x37F, 0x1FFF}, {0x200C, 0x200D}, {0x2070, 0x218F},
-		{0x2C00, 0x2FEF}, {0x3001, 0xD7FF}, {0xF900, 0xFDCF},
-		{0xFDF0, 0xFFFD}, {0x10000, 0xEFFFF}
-	};
-
-	for (int i = 0; i < lengthof(letters); i++)
-		if (c <= letters[i].last)
-			return c >= letters[i].first;
-	return false;
-}
-
-/* How many characters UTF-8 has. */
-static int
-count_characters(Bytes utf8)
-{
-	int			n = 0;
-
-	for (int i = 0; i < utf8.length; i++)
-		n += ((unsigned char) utf8.data[i] & 0xC0) != 0x80;
-	return n;
-}
-
-/* Whether UTF-8 has only characters that may be in a name. */
-static bool
-has_name_characters(Bytes name)
-{
-	const unsigned char *at = (const unsigned char *) name.data;
-	const unsigned char *end = at + name.length;
-	uint32		offender;
-
-	if (!check_characters(name.data, name.length, &offender))
-		return false;
-	for (; at < end; at += pg_utf_mblen(at))
-		if (!is_name_character(utf8_to_unicode(at)))
-			return false;
-	return true;
-}
-
-/* Whether a name starts with a prefix, in whatever case. */
-static bool
-has_prefix(Bytes name, const char *prefix)
-{
-	int			length = strlen(prefix);
-
-	return name.length >= length &&
-		pg_strncasecmp(name.data, prefix, length) == 0;
-}
-
-/* Whether a name has a period with no other character before or after it. */
-static bool
-has_stray_period(Bytes name)
-{
-	bool		after_period = true;
-
-	for (int i = 0; i < name.length; i++)
-	{
-		if (name.data[i] == '.' && after_period)
-			return true;
-		after_period = name.data[i] == '.';
-	}
-	return after_period;
-}
-
 /* Checks the name of an attribute. */
 static bool
 check_name(Attribute *attribute, Failure *failure)
 {
-	Bytes		name = utf8_bytes(&attribute->name);
-	int			n = count_characters(name);
-	const char *reason;
+	const char *problem;
 
-	attribute->hashed_name = name;
-	if (n < 1 || n > MAX_NAME)
-		reason = "It must be 1 to 256 characters long.";
-	else if (!has_name_characters(name))
-		reason = "It can only include letters, digits, underscores, hyphens and periods.";
-	else if (has_prefix(name, "AWS.") || has_prefix(name, "Amazon."))
-		reason = "It must not start with AWS. or Amazon.";
-	else if (has_stray_period(name))
-		reason = "It must not start or end with a period, nor have two in a row.";
-	else
+	attribute->hashed_name = utf8_bytes(&attribute->name);
+	problem = attribute_name_problem(attribute->hashed_name);
+	if (problem == NULL)
 		return true;
 	return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"The message attribute name '%s' is invalid. %s",
-					shown(&attribute->name), reason);
+					shown(&attribute->name), problem);
 }
 
 /* Finds what an attribute's type is before its label. */
@@ -554,7 +459,7 @@ check_type(Attribute *attribute, Failure *failure)
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 						"The message attribute '%s' has an invalid message attribute type, the set of supported type prefixes is Binary, Number, and String.",
 						shown(&attribute->name));
-	if (count_characters(attribute->hashed_type) > MAX_NAME)
+	if (count_characters(attribute->hashed_type) > MAX_TYPE)
 		return attribute_fail(failure, attribute,
 							  "must have a type of at most 256 characters.");
 	return check_string(attribute, "type", attribute->hashed_type, failure);
@@ -575,29 +480,6 @@ check_string(const Attribute *attribute, const char *part, Bytes string,
 					shown(&attribute->name), SQS_CHARACTERS);
 }
 
-/*
- * The bytes that base64 stands for; false unless it is what encoding them
- * gives, so that each value is stored in one form only.
- */
-static bool
-decode_base64(const JsonbValue *base64, Bytes *bytes)
-{
-	const char *string = base64->val.string.val;
-	int			length = base64->val.string.len;
-	int			room = pg_b64_dec_len(length);
-	char	   *decoded = palloc(room + 1);
-	char	   *again;
-
-	bytes->data = decoded;
-	bytes->length = pg_b64_decode(string, length, (uint8 *) decoded, room);
-	if (bytes->length < 0 || pg_b64_enc_len(bytes->length) != length)
-		return false;
-	again = palloc(length + 1);
-	return pg_b64_encode((uint8 *) decoded, bytes->length, again,
-						 length) == length &&
-		memcmp(again, string, length) == 0;
-}
-
 /* Checks the value of an attribute by its type. */
 static bool
 check_value(Attribute *attribute, Failure *failure)
@@ -607,105 +489,19 @@ check_value(Attribute *attribute, Failure *failure)
 							  psprintf("must contain a non-empty value of type '%s'.",
 									   base_names[attribute->base]));
 	if (attribute->base == BASE_BINARY)
-		return decode_base64(&attribute->value, &attribute->hashed_value) ||
+		return decode_base64(attribute->value.val.string.val,
+							 attribute->value.val.string.len,
+							 &attribute->hashed_value) ||
 			attribute_fail(failure, attribute,
 						   "must have base64 as its BinaryValue.");
 
 	attribute->hashed_value = utf8_bytes(&attribute->value);
 	if (!check_string(attribute, "value", attribute->hashed_value, failure))
 		return false;
-	if (attribute->base == BASE_NUMBER && !is_number(attribute->hashed_value))
+	if (attribute->base == BASE_NUMBER && !is_attribute_number(attribute->hashed_value))
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"A number has at most 38 digits of precision and is between 10^-128 and 10^126.",
 						"Can't cast the value of message (%s) attribute '%s' to a number.",
 						attribute->origin, shown(&attribute->name));
 	return true;
-}
-
-/* The digits of a number: where the first and the last one other than 0 are. */
-typedef struct Digits
-{
-	int			count;
-	int			before_point;
-	int			first;			/* -1 where there is none */
-	int			last;
-	char		leading;		/* the digit that is first */
-} Digits;
-
-/* Reads digits with at most one point among them; returns what follows. */
-static const char *
-scan_digits(const char *at, const char *end, Digits *digits)
-{
-	bool		point = false;
-
-	digits->count = digits->before_point = 0;
-	digits->first = digits->last = -1;
-	digits->leading = '0';
-	for (; at < end; at++)
-	{
-		if (*at == '.' && !point)
-			point = true;
-		else if (*at < '0' || *at > '9')
-			break;
-		else
-		{
-			if (*at != '0')
-				digits->last = digits->count;
-			if (*at != '0' && digits->first < 0)
-			{
-				digits->first = digits->count;
-				digits->leading = *at;
-			}
-			digits->count++;
-			digits->before_point += !point;
-		}
-	}
-	return at;
-}
-
-/* Reads an exponent, which may be missing; returns what follows or NULL. */
-static const char *
-scan_exponent(const char *at, const char *end, int *exponent)
-{
-	bool		negative;
-	const char *start;
-
-	*exponent = 0;
-	if (at == end || (*at != 'e' && *at != 'E'))
-		return at;
-	at++;
-	negative = at < end && *at == '-';
-	if (at < end && (*at == '-' || *at == '+'))
-		at++;
-	for (start = at; at < end && *at >= '0' && *at <= '9'; at++)
-		*exponent = Min(*exponent * 10 + *at - '0', 10000000);
-	if (negative)
-		*exponent = -*exponent;
-	return at > start ? at : NULL;
-}
-
-/* Whether a string is a number that an attribute can hold. */
-static bool
-is_number(Bytes string)
-{
-	const char *at = string.data;
-	const char *end = at + string.length;
-	Digits		digits;
-	int			exponent;
-	int			magnitude;
-	int			precision;
-
-	if (at < end && (*at == '-' || *at == '+'))
-		at++;
-	at = scan_digits(at, end, &digits);
-	if (digits.count == 0 || scan_exponent(at, end, &exponent) != end)
-		return false;
-	if (digits.first < 0)
-		return true;			/* zero */
-
-	precision = digits.last - digits.first + 1;
-	magnitude = digits.before_point - 1 - digits.first + exponent;
-	return precision <= 38 && magnitude >= -128 &&
-		(magnitude < 126 ||
-		 (magnitude == 126 && precision == 1 && digits.leading == '1'));
 }

@@ -94,5 +94,7 @@ _PG_init(void)
 	if (IsBinaryUpgrade)
 		return;
 	catalog_init();
+	shmem_init();
+	xact_init();
 	launcher_init();
 }

@@ -17,6 +17,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "compat.h"
 #include "errors.h"
 
 #define SQS_SCHEMA "sqs"
@@ -68,7 +69,7 @@ typedef struct Queue
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
-extern void report_missing_queue(void) pg_attribute_noreturn();
+pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
@@ -88,7 +89,7 @@ typedef struct Message
 	int64		id;
 	TimestampTz visible_at;
 	TimestampTz sent_at;
-	TimestampTz retained_from;	/* retention clock; 0 = sent_at */
+	TimestampTz enqueued_at;	/* moved into this queue; 0 = sent to it */
 	TimestampTz first_received_at;	/* 0 = never */
 	TimestampTz last_received_at;	/* 0 = never */
 	int32		receive_count;
@@ -111,20 +112,36 @@ typedef struct Position
 } Position;
 
 #define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
-#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})
+#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})	/* or: none */
+
+static inline bool
+position_before(Position a, Position b)
+{
+	return a.visible_at < b.visible_at ||
+		(a.visible_at == b.visible_at && a.id < b.id);
+}
+
+static inline Position
+position_min(Position a, Position b)
+{
+	return position_before(b, a) ? b : a;
+}
 
 typedef struct QueueTable QueueTable;
+typedef struct Effects Effects;
 
 typedef enum StorageResult
 {
 	STORAGE_DONE,				/* the row is ours and changed */
 	STORAGE_BUSY,				/* another open transaction has it */
+	STORAGE_LOCKED,				/* one merely locked it, and will not tell */
 	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
 extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
 extern void storage_close(QueueTable *table, bool unlock);
 extern void storage_as_owner(QueueTable *table);
+extern Effects *storage_effects(QueueTable *table);
 extern int64 storage_next_id(QueueTable *table);
 extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
@@ -170,6 +187,18 @@ extern const char *excerpt(const char *value, int length);
 
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
+
+/* in attribute_syntax.c: names and values of message attributes */
+typedef struct Bytes
+{
+	const char *data;
+	int			length;
+} Bytes;
+
+extern int	count_characters(Bytes utf8);
+extern const char *attribute_name_problem(Bytes name);
+extern bool is_attribute_number(Bytes string);
+extern bool decode_base64(const char *string, int length, Bytes *bytes);
 
 /* in message_attribute.c: user attributes of a message */
 typedef struct MessageAttributes
@@ -246,18 +275,127 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
 
+/*
+ * in shmem.c: what sessions share, if the extension is preloaded.
+ *
+ * No answer depends on it.  Without it, and for a queue that found no slot,
+ * the calls of these four files do nothing, or nothing that others see.
+ */
+typedef enum Metric
+{
+	METRIC_SENT,
+	METRIC_SENT_BYTES,
+	METRIC_DEDUPLICATED,
+	METRIC_RECEIVED,
+	METRIC_EMPTY_RECEIVES,
+	METRIC_DELETED,
+	METRIC_VISIBLE,				/* from here on gauges: messages there are */
+	METRIC_NOT_VISIBLE,
+	METRIC_DELAYED,
+	METRIC_OLDEST				/* since when the oldest is there; 0 = not
+								 * known; only set, never added to */
+} Metric;
+
+#define METRIC_COUNT (METRIC_OLDEST + 1)
+#define METRIC_FIRST_GAUGE METRIC_VISIBLE
+
+extern void shmem_init(void);
+extern void shmem_forget_database(Oid dboid);
+extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
+extern void shmem_reset_counters(Oid relid);
+extern bool shmem_count_is_due(Oid relid, TimestampTz now);
+extern uint64 shmem_begin_count(Oid relid);
+extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
+							 TimestampTz next_due);
+
+/* in cursor.c: where a receive starts to look; the file's head shows how */
+typedef struct CursorScan
+{
+	int			slot;			/* the queue's; -1 = it has none */
+	uint64		generation;		/* of the slot */
+	int			cell;			/* -1 = none, so the cursor stays */
+	bool		full;			/* looks at everything */
+	TimestampTz began;			/* if full */
+} CursorScan;
+
+extern Position cursor_scan_start(CursorScan *scan, Oid relid, bool full);
+extern void cursor_scan_finish(CursorScan *scan, Position walked_to);
+extern void cursor_scan_abandon(CursorScan *scan);
+extern bool cursor_heal_is_due(const CursorScan *scan);
+extern bool cursor_position(Oid relid, Position *position);
+extern void cursor_report(Oid relid, Position position, int receivable);
+
+/*
+ * in xact.c: what a transaction did to queues, told when it ends.
+ *
+ * Effects are those of one subtransaction on one queue.  Get them, and note
+ * the positions, before a row is touched; all that can fail is done then.
+ * Count the messages after it.
+ */
+typedef struct Wakes
+{
+	int			receivable;		/* messages there are to receive at once */
+	TimestampTz due;			/* when the next is; DT_NOEND = none */
+} Wakes;
+
+struct Effects
+{
+	Oid			relid;			/* the queue's table */
+	Position	at_commit;		/* lowest position that commit makes count */
+	Position	at_abort;		/* lowest that counts again after abort */
+	Wakes		commit;			/* whom commit has to wake */
+	Wakes		abort;			/* whom abort has */
+	int64		metrics[METRIC_COUNT];	/* to add at commit */
+
+	/* what xact.c alone uses */
+	int			level;			/* of nested transactions */
+	int			pin;			/* kept for PREPARE; -1 = none */
+	bool		dropped;		/* commit ends the queue */
+	struct LostChunk *lost;		/* receives that abort takes back */
+	struct Effects *next;
+};
+
+/* a receive that a rollback took back */
+typedef struct LostReceive
+{
+	Oid			dboid;
+	Oid			relid;			/* the queue's table */
+	int64		id;				/* the message */
+} LostReceive;
+
+extern void xact_init(void);
+extern Effects *xact_effects(Oid relid);
+extern Position xact_lowest_own(Oid relid);
+extern bool xact_own_metrics(Oid relid, int64 *values);
+extern void xact_queue_dropped(Oid relid);
+extern void xact_receive_enter(void);
+extern void xact_receive_exit(bool only_leases);
+extern void effects_note(Effects *effects, Position at_commit,
+						 Position at_abort);
+extern void effects_lose_receive(Effects *effects, int64 id);
+extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
+extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState
 {
-	Oid			relid;			/* the queue's table */
 	int			nap;			/* milliseconds to the next look, if polling */
+	bool		enlisted;		/* others wake us */
 } WaitState;
 
 extern void wait_begin(WaitState *state, Oid relid);
 extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
-extern void wait_end(WaitState *state, int found);
+extern void wait_end(WaitState *state);
+
+/* in metrics.c: how many messages there are */
+extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
+							   TimestampTz now);
+extern void metrics_gauges(Queue *queue, int64 *values);
+extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
+extern void metrics_report_over_limit(void) pg_attribute_noreturn();
+extern void metrics_refresh(Queue *queue);
 
 /* in launcher.c: background workers */
 extern void launcher_init(void);

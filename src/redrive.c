@@ -58,6 +58,7 @@ redrive_insert(Redrive *redrive, const Queue *source, const Message *message,
 
 	moved.id = storage_next_id(redrive->table);
 	moved.visible_at = now;
+	moved.enqueued_at = now;
 	moved.dead_letter_queue_source = cstring_to_text(source->name);
 	storage_insert(redrive->table, &moved);
 }

@@ -169,6 +169,30 @@ storage_close(QueueTable *table, bool unlock)
 	pfree(table);
 }
 
+/* The effects of the current transaction on an open queue. */
+Effects *
+storage_effects(QueueTable *table)
+{
+	if (table->effects == NULL)
+		table->effects = xact_effects(table->queue->relid);
+	return table->effects;
+}
+
+/* Where the row in table->slot is in the index on (visible_at, id). */
+Position
+storage_row_position(QueueTable *table)
+{
+	Position	position;
+	bool		isnull;
+
+	position.visible_at =
+		DatumGetTimestampTz(slot_getattr(table->slot,
+										 Anum_message_visible_at, &isnull));
+	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
+											 &isnull));
+	return position;
+}
+
 /* Reads the row in table->slot; its pointers stay good until the next row. */
 void
 storage_read(QueueTable *table, Message *m)
@@ -189,7 +213,7 @@ storage_read(QueueTable *table, Message *m)
 	m->receive_count = DatumGetInt32(COLUMN(receive_count));
 	m->visibility_timeout =
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
-	m->retained_from = TIME(retained_from);
+	m->enqueued_at = TIME(enqueued_at);
 	m->first_received_at = TIME(first_received_at);
 	m->last_received_at = TIME(last_received_at);
 	m->sender_id = POINTER(sender_id);

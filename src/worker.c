@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "commands/extension.h"
@@ -32,6 +33,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "launcher.h"
@@ -52,10 +54,30 @@ worker_lock_database(Oid dboid)
 									   RowExclusiveLock);
 }
 
+/* Whether sessions may use this database, unless it is a template. */
+static bool
+database_is_in_use(void)
+{
+	HeapTuple	tuple;
+	Form_pg_database form;
+	bool		result;
+
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_database) GETSTRUCT(tuple);
+	result = form->datallowconn && !form->datistemplate;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /* Ends the worker. */
 static void
-leave(WorkerState how)
+leave(WorkerState how, const char *reason)
 {
+	ereport(DEBUG1,
+			errmsg_internal("pg_sqs worker for database %u leaves: %s",
+							MyDatabaseId, reason));
 	worker_slot_ending(how);
 	proc_exit(0);
 }
@@ -67,9 +89,11 @@ begin_work(void)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	if (!worker_lock_database(MyDatabaseId))
-		leave(WORKER_LEFT);
+		leave(WORKER_LEFT, "another session wants it for itself");
+	if (!database_is_in_use())
+		leave(WORKER_LEFT, "it is a template or allows no connections");
 	if (!OidIsValid(get_extension_oid("pg_sqs", true)))
-		leave(WORKER_ABSENT);
+		leave(WORKER_ABSENT, "it has no pg_sqs");
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -110,7 +134,7 @@ worker_sleep(long milliseconds)
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 	if (!sqs_worker)
-		leave(WORKER_LEFT);
+		leave(WORKER_LEFT, "pg_sqs.worker is off");
 }
 
 /* Main function of a worker; its argument is the database. */

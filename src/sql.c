@@ -1,0 +1,187 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql.c
+ *	  Runs SQL for the calls that manage queues.
+ *
+ * Managing queues is rare, so it is written in SQL.  A statement runs either
+ * as the catalog's owner, because callers have no right to sqs.queue, or as
+ * the caller, because a queue's table is the caller's own; never with a
+ * search_path of the caller's.
+ *
+ * As DDL does, these calls look at what is committed now, whatever the
+ * isolation level, or a queue made a moment ago would be there for one call
+ * and not for the next.  READ COMMITTED gives that by itself.  REPEATABLE
+ * READ takes the latest snapshot.  At SERIALIZABLE an MVCC snapshot would
+ * enter what it reads into the search for conflicts and let two sessions fail
+ * that create different queues.  SnapshotSelf does not; for the one row of a
+ * queue it is as good, above all under the queue's lock (queue_lock), and for
+ * approximate counts good enough.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+
+#include "pg_sqs.h"
+#include "sql.h"
+
+static int	caller_guc_level;	/* what begin_as_caller changed */
+
+/* Begins SPI as the caller, without the caller's search_path. */
+static void
+begin_as_caller(void)
+{
+	caller_guc_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("row_security", "off",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+/* Ends what begin_as_caller began. */
+static void
+end_as_caller(void)
+{
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	AtEOXact_GUC(true, caller_guc_level);
+}
+
+/* Which snapshot shows what is committed now; InvalidSnapshot = SPI's own. */
+static Snapshot
+choose_snapshot(SqlMode mode)
+{
+	if (mode == SQL_DDL || !IsolationUsesXactSnapshot())
+		return InvalidSnapshot;
+	if (IsolationIsSerializable() && mode != SQL_LIST)
+		return SnapshotSelf;
+	return GetLatestSnapshot();
+}
+
+/* Copies what SPI returned, as strings, into the caller's memory. */
+static SqlResult
+copy_result(MemoryContext caller)
+{
+	MemoryContext old = MemoryContextSwitchTo(caller);
+	SqlResult	result = {0};
+	SPITupleTable *table = SPI_tuptable;
+
+	result.rows = SPI_processed;
+	if (table != NULL)
+	{
+		result.columns = table->tupdesc->natts;
+		result.values = palloc0(sizeof(char *) *
+								Max(result.rows * result.columns, 1));
+		for (int i = 0; i < result.rows * result.columns; i++)
+			result.values[i] = SPI_getvalue(table->vals[i / result.columns],
+											table->tupdesc,
+											i % result.columns + 1);
+	}
+	MemoryContextSwitchTo(old);
+	return result;
+}
+
+/* Prepares and runs a statement whose n parameters are all text. */
+static void
+execute(SqlMode mode, const char *statement, int n, const char *const *args)
+{
+	Oid			types[SQL_MAX_ARGS];
+	Datum		values[SQL_MAX_ARGS];
+	char		nulls[SQL_MAX_ARGS];
+	SPIPlanPtr	plan;
+	int			code;
+
+	Assert(n <= SQL_MAX_ARGS);
+	for (int i = 0; i < n; i++)
+	{
+		types[i] = TEXTOID;
+		values[i] = args[i] ? CStringGetTextDatum(args[i]) : (Datum) 0;
+		nulls[i] = args[i] ? ' ' : 'n';
+	}
+	plan = SPI_prepare(statement, n, types);
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", statement,
+			 SPI_result_code_string(SPI_result));
+	code = SPI_execute_snapshot(plan, values, nulls, choose_snapshot(mode),
+								InvalidSnapshot, false, true, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute \"%s\": %s", statement,
+			 SPI_result_code_string(code));
+}
+
+/*
+ * Runs a statement; cast each of the n parameters, they are text.  Returns
+ * its rows as strings.
+ */
+SqlResult
+sql_run(SqlMode mode, const char *statement, int n, const char *const *args)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	bool		as_caller = mode == SQL_COUNT || mode == SQL_DDL;
+	SqlResult	result;
+
+	if (as_caller)
+		begin_as_caller();
+	else
+		catalog_begin();
+	execute(mode, statement, n, args);
+	result = copy_result(caller);
+	if (as_caller)
+		end_as_caller();
+	else
+		catalog_end();
+	CommandCounterIncrement();
+	return result;
+}
+
+/*
+ * Reads the row of a queue; its number is the statement's only parameter.
+ * SnapshotSelf without the lock can miss a row that is just being updated.
+ */
+SqlResult
+sql_queue_row(const char *statement, int32 queue_id)
+{
+	const char *id = psprintf("%d", queue_id);
+	SqlResult	row;
+	int			tries = 0;
+
+	do
+		row = sql_run(SQL_ROW, statement, 1, &id);
+	while (row.rows == 0 && ++tries < 3);
+	if (row.rows == 0)
+		report_missing_queue();
+	return row;
+}
+
+/* An array of text as a parameter. */
+char *
+sql_array(ArrayType *array)
+{
+	return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(array));
+}
+
+/* Returns a set of text: the first column of a result. */
+void
+sql_return_column(FunctionCallInfo fcinfo, const SqlResult *result)
+{
+	result_begin(fcinfo, 1);
+	for (int i = 0; i < result->rows; i++)
+	{
+		Datum		value = CStringGetTextDatum(sql_value(result, i, 0));
+		bool		null = false;
+
+		result_row(fcinfo, &value, &null);
+	}
+}

@@ -1,0 +1,479 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *	  What a transaction did to queues, told to shared memory when it ends.
+ *
+ * Effects are kept for each queue and each level of nested transactions, in
+ * one list with the innermost level first.  They are made before a row is
+ * touched, so whatever can fail has been done by then: the callbacks at the
+ * end of a transaction neither fail nor allocate.  They run when the outcome
+ * is visible to others, and find the slot of a queue anew: whoever made it
+ * meanwhile looks from the very start.
+ *
+ *		commit			reports at_commit, adds metrics, wakes waiters
+ *		abort			reports at_abort, of each level on its own; posts the
+ *						receives it took back
+ *		end of a level	merges it into its parent
+ *		prepare			reports both, and leaves a pin in each slot
+ *
+ * Lost receives: a message that a consumer receives and then rolls back, for
+ * ever, would never be counted as received.  An abort posts such receives to
+ * a ring, of which a worker takes them to count them.  The ring is bounded
+ * and not kept over a crash; the oldest are overwritten.
+ *
+ * Receives that do not wait for the disk: a lease lost in a crash only means
+ * that its message comes again early.  So a transaction commits as if
+ * synchronous_commit were off if no WAL but that of such receives was
+ * written since the first of them, and no transaction id assigned before it.
+ * What others wrote, in the same statement, too, shows in XactLastRecEnd.
+ *
+ * Nothing here is shared but the ring (guarded by lost_lock) and what the
+ * other files guard.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "shmem.h"
+
+#define LOST_IN_CHUNK 30
+
+/* receives that an abort takes back */
+typedef struct LostChunk
+{
+	struct LostChunk *next;
+	int			n;
+	int64		ids[LOST_IN_CHUNK];
+} LostChunk;
+
+static Effects *effects_list = NULL;	/* innermost level first */
+static Effects *free_effects = NULL;	/* of levels that ended, for reuse */
+
+/* what receives of this transaction wrote */
+static struct
+{
+	bool		any;			/* there was one */
+	bool		sole;			/* nobody else wrote WAL */
+	XLogRecPtr	end;			/* of WAL after the last one */
+}			receives;
+
+/* Whether the first effects of a list belong to a level. */
+static inline bool
+is_of_level(const Effects *effects, int level)
+{
+	return effects != NULL && effects->level == level;
+}
+
+/* The effects of a level on a queue, in a list that begins with that level. */
+static Effects *
+find_effects(Effects *list, int level, Oid relid)
+{
+	while (is_of_level(list, level) && list->relid != relid)
+		list = list->next;
+	return is_of_level(list, level) ? list : NULL;
+}
+
+/* Makes effects that are none yet. */
+static Effects *
+make_effects(Oid relid, int level)
+{
+	Effects    *effects = free_effects;
+
+	if (effects != NULL)
+		free_effects = effects->next;
+	else
+		effects = MemoryContextAlloc(TopTransactionContext, sizeof(Effects));
+	memset(effects, 0, sizeof(Effects));
+	effects->relid = relid;
+	effects->at_commit = effects->at_abort = POSITION_MAX;
+	effects->commit.due = effects->abort.due = DT_NOEND;
+	effects->level = level;
+	effects->pin = -1;
+	effects->next = effects_list;
+	effects_list = effects;
+	return effects;
+}
+
+/* The effects of the current (sub)transaction on the queue of a table. */
+Effects *
+xact_effects(Oid relid)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	Effects    *effects = find_effects(effects_list, level, relid);
+
+	if (effects != NULL)
+		return effects;
+	(void) shmem_find_or_create(relid);
+	return make_effects(relid, level);
+}
+
+/* Notes positions; POSITION_MAX for one that is none. */
+void
+effects_note(Effects *effects, Position at_commit, Position at_abort)
+{
+	effects->at_commit = position_min(effects->at_commit, at_commit);
+	effects->at_abort = position_min(effects->at_abort, at_abort);
+}
+
+/* Adds a message to those to wake waiters for. */
+void
+wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
+{
+	if (visible_at <= now)
+		wakes->receivable++;
+	else
+		wakes->due = Min(wakes->due, visible_at);
+}
+
+/* Notes the receive of a message, which an abort takes back. */
+void
+effects_lose_receive(Effects *effects, int64 id)
+{
+	LostChunk  *chunk = effects->lost;
+
+	if (shmem == NULL)
+		return;
+	if (chunk == NULL || chunk->n == LOST_IN_CHUNK)
+	{
+		chunk = MemoryContextAlloc(TopTransactionContext, sizeof(LostChunk));
+		chunk->n = 0;
+		chunk->next = effects->lost;
+		effects->lost = chunk;
+	}
+	chunk->ids[chunk->n++] = id;
+}
+
+/* Notes that commit ends the queue of a table. */
+void
+xact_queue_dropped(Oid relid)
+{
+	xact_effects(relid)->dropped = true;
+}
+
+/* The lowest position where this transaction itself put a message. */
+Position
+xact_lowest_own(Oid relid)
+{
+	Position	lowest = POSITION_MAX;
+
+	for (const Effects *e = effects_list; e != NULL; e = e->next)
+		if (e->relid == relid)
+			lowest = position_min(lowest, e->at_commit);
+	return lowest;
+}
+
+/* Sums up what this transaction will add to metrics; false if it did nothing. */
+bool
+xact_own_metrics(Oid relid, int64 *values)
+{
+	bool		any = false;
+
+	memset(values, 0, METRIC_COUNT * sizeof(int64));
+	for (const Effects *e = effects_list; e != NULL; e = e->next)
+	{
+		if (e->relid != relid)
+			continue;
+		any = true;
+		for (int m = 0; m < METRIC_COUNT; m++)
+			values[m] += e->metrics[m];
+	}
+	return any;
+}
+
+/* Posts the receives that an abort took back. */
+static void
+post_lost_receives(const Effects *effects)
+{
+	if (effects->lost == NULL)
+		return;
+	LWLockAcquire(&shmem->lost_lock, LW_EXCLUSIVE);
+	for (const LostChunk *chunk = effects->lost; chunk; chunk = chunk->next)
+		for (int i = 0; i < chunk->n; i++)
+		{
+			LostReceive *lost =
+				&shmem->lost[shmem->lost_count++ % LOST_RECEIVES];
+
+			lost->dboid = MyDatabaseId;
+			lost->relid = effects->relid;
+			lost->id = chunk->ids[i];
+		}
+	LWLockRelease(&shmem->lost_lock);
+}
+
+/* Takes lost receives of this database from the ring; returns how many. */
+int
+xact_take_lost_receives(LostReceive *lost, int max)
+{
+	static uint64 seen = 0;		/* lost_count when there was none left */
+	uint64		count;
+	int			n = 0;
+
+	if (shmem == NULL)
+		return 0;
+	LWLockAcquire(&shmem->lost_lock, LW_EXCLUSIVE);
+	count = shmem->lost_count;
+	for (int i = 0; seen != count && i < LOST_RECEIVES && n < max; i++)
+	{
+		LostReceive *entry = &shmem->lost[i];
+
+		if (entry->dboid != MyDatabaseId)
+			continue;
+		lost[n++] = *entry;
+		entry->dboid = InvalidOid;
+	}
+	if (n < max)
+		seen = count;
+	LWLockRelease(&shmem->lost_lock);
+	return n;
+}
+
+/* Tells of a commit. */
+static void
+report_commit(const Effects *effects)
+{
+	QueueSlot  *slot;
+
+	if (effects->dropped)
+	{
+		shmem_drop(effects->relid);
+		return;
+	}
+	slot = shmem_lock_queue(effects->relid);
+	if (slot == NULL)
+		return;
+	cursor_lower(slot, effects->at_commit);
+	shmem_add_metrics(slot, effects->metrics);
+	wait_wake_unlock(slot, effects->commit.receivable, effects->commit.due);
+}
+
+/* Tells of an abort, of a transaction or of a level of it. */
+static void
+report_abort(const Effects *effects)
+{
+	QueueSlot  *slot;
+
+	if (effects->pin >= 0)
+		shmem_release_pin(effects->pin);
+	post_lost_receives(effects);
+	slot = shmem_lock_queue(effects->relid);
+	if (slot == NULL)
+		return;
+	cursor_lower(slot, effects->at_abort);
+	wait_wake_unlock(slot, effects->abort.receivable, effects->abort.due);
+}
+
+/* Takes a pin for a transaction to be prepared. */
+static void
+reserve_pin(Effects *effects)
+{
+	if (effects->pin < 0 && shmem_find(effects->relid) >= 0)
+		effects->pin = shmem_reserve_pin();
+}
+
+/*
+ * Tells of a transaction that was prepared, and what it may yet do.  It may
+ * end at any time from now on, and nobody is told: a waiter must look often.
+ */
+static void
+report_prepare(const Effects *effects)
+{
+	Position	position = position_min(effects->at_commit, effects->at_abort);
+	QueueSlot  *slot = shmem_lock_queue(effects->relid);
+
+	if (slot == NULL)
+	{
+		if (effects->pin >= 0)
+			shmem_release_pin(effects->pin);
+		return;
+	}
+	shmem_add_metrics(slot, effects->metrics);
+	cursor_pin(slot, effects->pin, GetTopTransactionIdIfAny(), position,
+			   effects->commit.receivable + effects->abort.receivable);
+	wait_wake_unlock(slot, 0, DT_NOBEGIN);
+}
+
+/* Adds some wakes to others. */
+static void
+merge_wakes(Wakes *into, const Wakes *from)
+{
+	into->receivable += from->receivable;
+	into->due = Min(into->due, from->due);
+}
+
+/* Merges the effects of a level that ended into those of its parent. */
+static void
+merge_effects(Effects *into, const Effects *from)
+{
+	effects_note(into, from->at_commit, from->at_abort);
+	merge_wakes(&into->commit, &from->commit);
+	merge_wakes(&into->abort, &from->abort);
+	into->dropped |= from->dropped;
+	for (int m = 0; m < METRIC_COUNT; m++)
+		into->metrics[m] += from->metrics[m];
+	if (from->lost != NULL)
+	{
+		LostChunk  *last = from->lost;
+
+		while (last->next != NULL)
+			last = last->next;
+		last->next = into->lost;
+		into->lost = from->lost;
+	}
+}
+
+/* Keeps effects for reuse. */
+static void
+free_one(Effects *effects)
+{
+	effects->next = free_effects;
+	free_effects = effects;
+}
+
+/* Ends a level well: its effects are the parent's. */
+static void
+commit_level(int level)
+{
+	Effects    *list = effects_list;
+	Effects    *parents = list;
+
+	while (is_of_level(parents, level))
+		parents = parents->next;
+	effects_list = parents;
+	while (list != parents)
+	{
+		Effects    *effects = list;
+		Effects    *parent = find_effects(parents, level - 1, effects->relid);
+
+		list = list->next;
+		if (parent != NULL)
+		{
+			merge_effects(parent, effects);
+			free_one(effects);
+			continue;
+		}
+		effects->level = level - 1;
+		effects->next = effects_list;
+		effects_list = effects;
+	}
+}
+
+/* Ends a level badly: tells of it, and forgets it. */
+static void
+abort_level(int level)
+{
+	while (effects_list != NULL && effects_list->level >= level)
+	{
+		Effects    *effects = effects_list;
+
+		effects_list = effects->next;
+		report_abort(effects);
+		free_one(effects);
+	}
+}
+
+/* Called at the end of a level. */
+static void
+end_level(SubXactEvent event, SubTransactionId subid,
+		  SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+		commit_level(level);
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		abort_level(level);
+		cursor_release_cells(level);
+		wait_release(level);
+	}
+}
+
+/* Tells of everything in a way that is given, and forgets it. */
+static void
+end_effects(void (*report) (const Effects *))
+{
+	for (const Effects *e = effects_list; e != NULL; e = e->next)
+		report(e);
+	effects_list = free_effects = NULL;
+	receives.any = false;
+}
+
+/* Spares a commit the wait for the disk, if it has only leases to lose. */
+static void
+relax_commit(void)
+{
+	if (receives.any && receives.sole && receives.end == XactLastRecEnd &&
+		XactLastRecEnd != 0 && sqs_async_receive &&
+		synchronous_commit > SYNCHRONOUS_COMMIT_OFF)
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+								 false);
+}
+
+/* Called at the end of a transaction. */
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			relax_commit();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			for (Effects *e = effects_list; e != NULL; e = e->next)
+				reserve_pin(e);
+			break;
+		case XACT_EVENT_COMMIT:
+			end_effects(report_commit);
+			break;
+		case XACT_EVENT_PREPARE:
+			end_effects(report_prepare);
+			break;
+		case XACT_EVENT_ABORT:
+			end_effects(report_abort);
+			cursor_release_cells(0);
+			wait_release(0);
+			break;
+		default:
+			break;
+	}
+}
+
+/* Sets up what is called at the end of transactions. */
+void
+xact_init(void)
+{
+	RegisterXactCallback(end_transaction, NULL);
+	RegisterSubXactCallback(end_level, NULL);
+}
+
+/*
+ * Must be called before a receive does anything at all, even to find its
+ * queue, and xact_receive_exit after everything.
+ */
+void
+xact_receive_enter(void)
+{
+	if (!receives.any)
+		receives.sole = !TransactionIdIsValid(GetTopTransactionIdIfAny());
+	else if (receives.end != XactLastRecEnd)
+		receives.sole = false;
+	receives.any = true;
+	receives.end = XactLastRecEnd;
+}
+
+/* only_leases: it wrote nothing but leases that may be lost. */
+void
+xact_receive_exit(bool only_leases)
+{
+	receives.end = XactLastRecEnd;
+	if (!only_leases)
+		receives.sole = false;
+}
