@@ -394,7 +394,7 @@ extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
 							   TimestampTz now);
 extern void metrics_gauges(Queue *queue, int64 *values);
 extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
-extern void metrics_report_over_limit(void) pg_attribute_noreturn();
+pg_noreturn extern void metrics_report_over_limit(void);
 extern void metrics_refresh(Queue *queue);
 
 /* in launcher.c: background workers */
