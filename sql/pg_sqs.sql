@@ -264,6 +264,47 @@ CREATE FUNCTION sqs_md5_of_message_attributes(message_attributes jsonb) RETURNS 
 COMMENT ON FUNCTION sqs_md5_of_message_attributes(jsonb) IS 'MD5OfMessageAttributes by the SQS algorithm; NULL without attributes';
 
 --
+-- Operations
+--
+CREATE FUNCTION sqs.metrics(
+		OUT queue_name text,
+		OUT approximate_age_of_oldest_message bigint,
+		OUT approximate_number_of_messages_visible bigint,
+		OUT approximate_number_of_messages_not_visible bigint,
+		OUT approximate_number_of_messages_delayed bigint,
+		OUT number_of_messages_sent bigint,
+		OUT number_of_messages_received bigint,
+		OUT number_of_messages_deleted bigint,
+		OUT number_of_empty_receives bigint,
+		OUT number_of_deduplicated_sent_messages bigint,
+		OUT sent_message_size bigint,
+		OUT approximate_number_of_groups_with_inflight_messages bigint,
+		OUT stats_reset timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'sqs_metrics' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.metrics() IS 'the rows of view sqs_metrics';
+
+CREATE VIEW sqs_metrics AS SELECT * FROM sqs.metrics();
+COMMENT ON VIEW sqs_metrics IS 'CloudWatch''s metrics of each queue the caller may see; counters are NULL where no shared memory keeps them';
+GRANT SELECT ON sqs_metrics TO PUBLIC;
+
+CREATE FUNCTION sqs_reset_metrics(queue_name text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_reset_metrics(text) IS 'zeroes the counters of a queue, or of all queues the caller owns; not undone by a rollback';
+
+--
+-- The cursor: where receives start to look (not needed for any answer)
+--
+CREATE FUNCTION sqs.cursor(queue_name text, OUT visible_at timestamptz, OUT id bigint,
+		OUT prepared boolean, OUT waiters int)
+	AS 'MODULE_PATHNAME', 'sqs_cursor' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.cursor(text) IS 'where receives of a queue start to look, whether a prepared transaction holds that back, and how many sessions wait; NULL without a place in shared memory';
+
+CREATE FUNCTION sqs.verify_cursor(queue_name text) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'sqs_verify_cursor' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.verify_cursor(text) IS 'how many messages receives would have missed, because something else than the sqs_ functions wrote to the table; they no longer do';
+
+--
 -- Privileges: queues are guarded by their tables' own
 --
 GRANT USAGE ON SCHEMA sqs TO PUBLIC;

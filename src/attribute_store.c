@@ -99,31 +99,6 @@ queue_modified(int32 queue_id)
 			" WHERE " SQL_THE_QUEUE, 1, &id);
 }
 
-/* Counts the messages of a queue that are not past their retention. */
-static SqlResult
-count_messages(Queue *queue)
-{
-	const char *args[2];
-	QueueTable *table;
-	SqlResult	counts;
-
-	if (!storage_open(queue, AccessShareLock, &table))
-		report_missing_queue();
-	args[0] = timestamptz_to_str(GetCurrentTimestamp());
-	args[1] = psprintf("%d", queue->message_retention_period);
-	counts = sql_run(SQL_COUNT,
-					 psprintf("SELECT count(*) FILTER (WHERE visible_at <= c.now),"
-							  " count(*) FILTER (WHERE visible_at > c.now AND receive_count > 0),"
-							  " count(*) FILTER (WHERE visible_at > c.now AND receive_count = 0)"
-							  " FROM sqs.queue_%d,"
-							  " (SELECT $1::timestamptz AS now,"
-							  " make_interval(secs => $2::float8) AS kept) c"
-							  " WHERE coalesce(retained_from, sent_at) > c.now - c.kept",
-							  queue->id), 2, args);
-	storage_close(table, true);
-	return counts;
-}
-
 /* Which attributes a call asks for; without an array, all. */
 static void
 parse_names(ArrayType *names, bool *wanted)
@@ -218,11 +193,12 @@ sqs_get_queue_attributes(PG_FUNCTION_ARGS)
 	attributes_load(queue.id, &current);
 	if (wants_counts(wanted))
 	{
-		SqlResult	counts = count_messages(&queue);
+		int64		gauges[METRIC_COUNT];
 
-		for (int i = 0; i < counts.columns; i++)
+		metrics_gauges(&queue, gauges);
+		for (int i = 0; i < 3; i++)
 			current.columns[ATTRIBUTE_APPROXIMATE_NUMBER_OF_MESSAGES + i][0] =
-				sql_value(&counts, 0, i);
+				psprintf(INT64_FORMAT, gauges[METRIC_FIRST_GAUGE + i]);
 	}
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	for (int i = 0; i < ATTRIBUTES; i++)

@@ -128,17 +128,20 @@ position_min(Position a, Position b)
 }
 
 typedef struct QueueTable QueueTable;
+typedef struct Effects Effects;
 
 typedef enum StorageResult
 {
 	STORAGE_DONE,				/* the row is ours and changed */
 	STORAGE_BUSY,				/* another open transaction has it */
+	STORAGE_LOCKED,				/* one merely locked it, and will not tell */
 	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
 extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
 extern void storage_close(QueueTable *table, bool unlock);
 extern void storage_as_owner(QueueTable *table);
+extern Effects *storage_effects(QueueTable *table);
 extern int64 storage_next_id(QueueTable *table);
 extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
@@ -150,6 +153,7 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
+extern bool storage_row_is_free(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
@@ -288,17 +292,22 @@ typedef enum Metric
 	METRIC_DELETED,
 	METRIC_VISIBLE,				/* from here on gauges: messages there are */
 	METRIC_NOT_VISIBLE,
-	METRIC_DELAYED
+	METRIC_DELAYED,
+	METRIC_OLDEST				/* since when the oldest is there; 0 = not
+								 * known; only set, never added to */
 } Metric;
 
-#define METRIC_COUNT (METRIC_DELAYED + 1)
+#define METRIC_COUNT (METRIC_OLDEST + 1)
 #define METRIC_FIRST_GAUGE METRIC_VISIBLE
 
 extern void shmem_init(void);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
-extern void shmem_set_gauges(Oid relid, const int64 *values);
+extern bool shmem_count_is_due(Oid relid, TimestampTz now);
+extern uint64 shmem_begin_count(Oid relid);
+extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
+							 TimestampTz next_due);
 
 /* in cursor.c: where a receive starts to look; the file's head shows how */
 typedef struct CursorScan
@@ -320,17 +329,23 @@ extern void cursor_report(Oid relid, Position position, int receivable);
 /*
  * in xact.c: what a transaction did to queues, told when it ends.
  *
- * Effects are those of one subtransaction on one queue.  Get them before a
- * row is touched: all that can fail is done then.
+ * Effects are those of one subtransaction on one queue.  Get them, and note
+ * the positions, before a row is touched; all that can fail is done then.
+ * Count the messages after it.
  */
-typedef struct Effects
+typedef struct Wakes
+{
+	int			receivable;		/* messages there are to receive at once */
+	TimestampTz due;			/* when the next is; DT_NOEND = none */
+} Wakes;
+
+struct Effects
 {
 	Oid			relid;			/* the queue's table */
 	Position	at_commit;		/* lowest position that commit makes count */
 	Position	at_abort;		/* lowest that counts again after abort */
-	int			receivable;		/* messages that commit makes receivable */
-	int			restored;		/* messages that abort makes receivable */
-	TimestampTz due;			/* when the next becomes so after commit */
+	Wakes		commit;			/* whom commit has to wake */
+	Wakes		abort;			/* whom abort has */
 	int64		metrics[METRIC_COUNT];	/* to add at commit */
 
 	/* what xact.c alone uses */
@@ -339,7 +354,7 @@ typedef struct Effects
 	bool		dropped;		/* commit ends the queue */
 	struct LostChunk *lost;		/* receives that abort takes back */
 	struct Effects *next;
-} Effects;
+};
 
 /* a receive that a rollback took back */
 typedef struct LostReceive
@@ -352,15 +367,18 @@ typedef struct LostReceive
 extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
 extern Position xact_lowest_own(Oid relid);
+extern bool xact_own_metrics(Oid relid, int64 *values);
 extern void xact_queue_dropped(Oid relid);
-extern void xact_receive_enter(bool only_leases);
-extern void xact_receive_exit(void);
+extern void xact_receive_enter(void);
+extern void xact_receive_exit(bool only_leases);
 extern void effects_note(Effects *effects, Position at_commit,
 						 Position at_abort);
-extern void effects_leave(Effects *effects, TimestampTz visible_at,
-						  TimestampTz now);
-extern void effects_claim(Effects *effects, int64 id);
+extern void effects_lose_receive(Effects *effects, int64 id);
+extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
 extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
+/* in verify.c */
+extern int	verify_cursor(QueueTable *table, Oid relid);
 
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState
@@ -374,6 +392,14 @@ extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
 extern void wait_end(WaitState *state);
+
+/* in metrics.c: how many messages there are */
+extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
+							   TimestampTz now);
+extern void metrics_gauges(Queue *queue, int64 *values);
+extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
+pg_noreturn extern void metrics_report_over_limit(void);
+extern void metrics_refresh(Queue *queue);
 
 /* in launcher.c: background workers */
 extern void launcher_init(void);

@@ -255,7 +255,7 @@ table_commands(int32 id, const char *name, bool unlogged)
 					 "message_id uuid NOT NULL,"
 					 "receive_count integer NOT NULL,"
 					 "visibility_timeout integer,"
-					 "retained_from timestamptz,"
+					 "enqueued_at timestamptz,"
 					 "first_received_at timestamptz,"
 					 "last_received_at timestamptz,"
 					 "sender_id text COLLATE \"C\","

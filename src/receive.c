@@ -25,6 +25,8 @@
 #include "pg_sqs.h"
 
 #define MESSAGE_COLUMNS 14		/* of type sqs_message */
+#define BLOCKED_NAP (250 * 1000)	/* before another look, where nobody tells
+									 * that it is worth it */
 
 typedef enum ReceiveKind
 {
@@ -39,10 +41,13 @@ typedef struct Receive
 	FunctionCallInfo fcinfo;	/* where rows go */
 	Queue		queue;
 	QueueTable *table;
-	int			max;
+	int			wanted;			/* MaxNumberOfMessages */
+	int			max;			/* and the in-flight quota */
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
+	Position	blocked;		/* the first row someone merely locked */
 	int			found;
+	bool		over_limit;		/* the in-flight quota is used up */
 	bool		redriving;		/* redrive is open */
 	bool		no_redrive;		/* there is no queue to move to */
 	Redrive		redrive;
@@ -137,10 +142,23 @@ count_receive(Message *m, TimestampTz now)
 		m->first_received_at = now;
 }
 
+/*
+ * Whether a message is ours now.  One that somebody merely locked may be free
+ * again at any time, and nobody will tell: the cursor must not pass it.
+ */
+static bool
+is_taken(Receive *r, Position at, StorageResult result)
+{
+	if (result == STORAGE_LOCKED)
+		r->blocked = position_min(r->blocked, at);
+	return result == STORAGE_DONE;
+}
+
 /* Takes a message and returns it, unless another transaction has it. */
 static void
-take_message(Receive *r, Message *m)
+take_message(Receive *r, Message *m, Position at)
 {
+	Effects    *effects;
 	text	   *handle = NULL;
 
 	if (r->kind == RECEIVE_PEEK)
@@ -152,16 +170,21 @@ take_message(Receive *r, Message *m)
 	if (r->kind == RECEIVE_LEASE)
 	{
 		m->visible_at = r->now + lease_length(r, m);
-		if (storage_update(r->table, m, false) != STORAGE_DONE)
+		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
 		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
 	}
 	else
 	{
 		m->visible_at = 0;
-		if (storage_delete(r->table, m, false) != STORAGE_DONE)
+		if (!is_taken(r, at, storage_delete(r->table, m, false)))
 			return;
 	}
+	effects = storage_effects(r->table);
+	effects->metrics[METRIC_RECEIVED]++;
+	if (r->kind == RECEIVE_CONSUME)
+		effects->metrics[METRIC_DELETED]++;
+	effects_lose_receive(effects, m->id);
 	return_message(r, m, handle);
 }
 
@@ -181,32 +204,100 @@ must_redrive(Receive *r, const Message *m)
 	return r->redriving;
 }
 
-/* Looks once; returns what is due in index order, up to the maximum. */
+/* Does with a message that is due what is to be done. */
 static void
-attempt(Receive *r)
+meet_message(Receive *r, Message *m, Position at)
 {
+	if (message_is_expired(&r->queue, m, r->now))
+	{
+		if (r->kind != RECEIVE_PEEK)
+			(void) is_taken(r, at, storage_delete(r->table, m, false));
+	}
+	else if (!must_redrive(r, m))
+		take_message(r, m, at);
+	else if (r->kind != RECEIVE_PEEK &&
+			 is_taken(r, at, storage_delete(r->table, m, false)))
+		redrive_insert(&r->redrive, &r->queue, m, r->now);
+}
+
+/* Walks what is due, from a position; returns where it got to. */
+static Position
+walk(Receive *r, Position from)
+{
+	Position	walked_to = from;
 	Message		m;
 
-	r->now = GetCurrentTimestamp();
-	storage_snapshot(r->table);
-	storage_scan_begin(r->table, POSITION_MIN, r->now);
-	while (r->found < r->max && storage_scan_next(r->table, &m))
+	r->blocked = POSITION_MAX;
+	storage_scan_begin(r->table, from, r->now);
+	while (r->found < r->max)
 	{
-		if (message_is_expired(&r->queue, &m, r->now))
+		if (!storage_scan_next(r->table, &m))
 		{
-			if (r->kind != RECEIVE_PEEK)
-				(void) storage_delete(r->table, &m, false);
+			walked_to = (Position) {r->now, POSITION_MAX.id};
+			break;
 		}
-		else if (!must_redrive(r, &m))
-			take_message(r, &m);
-		else if (r->kind != RECEIVE_PEEK &&
-				 storage_delete(r->table, &m, false) == STORAGE_DONE)
-			redrive_insert(&r->redrive, &r->queue, &m, r->now);
+		walked_to = (Position) {m.visible_at, m.id};
+		meet_message(r, &m, walked_to);
+		walked_to.id++;
 	}
 	storage_scan_end(r->table);
 	if (r->redriving)
 		redrive_close(&r->redrive);
 	r->redriving = r->no_redrive = false;
+	return position_min(walked_to, r->blocked);
+}
+
+/* Looks without taking anything, so the cursor is no business of ours. */
+static void
+peek(Receive *r)
+{
+	Position	from;
+
+	if (!cursor_position(r->queue.relid, &from))
+		from = POSITION_MIN;
+	from = position_min(from, xact_lowest_own(r->queue.relid));
+	r->now = GetCurrentTimestamp();
+	storage_snapshot(r->table);
+	(void) walk(r, from);
+}
+
+/* Whether the in-flight quota leaves room; takes no more than that. */
+static bool
+has_room(Receive *r)
+{
+	int			left = r->kind == RECEIVE_LEASE ?
+		metrics_in_flight_left(&r->queue, r->table) : INT_MAX;
+
+	r->over_limit = left == 0;
+	r->max = Min(r->wanted, left);
+	return !r->over_limit;
+}
+
+/* Looks once; takes what is due in index order, up to the maximum. */
+static void
+attempt(Receive *r)
+{
+	bool		full = false;
+
+	if (!has_room(r))
+	{
+		r->now = GetCurrentTimestamp();
+		storage_snapshot(r->table);
+		return;
+	}
+	for (;;)
+	{
+		CursorScan	scan;
+		Position	from;
+
+		from = cursor_scan_start(&scan, r->queue.relid, full);
+		r->now = GetCurrentTimestamp();
+		storage_snapshot(r->table);
+		cursor_scan_finish(&scan, walk(r, from));
+		full = r->found == 0 && cursor_heal_is_due(&scan);
+		if (!full)
+			break;
+	}
 }
 
 /* Opens the queue, and checks what the caller may do with it. */
@@ -241,6 +332,8 @@ receive_until(Receive *r, TimestampTz deadline)
 		if (r->found > 0)
 			break;
 		due = storage_next_due(r->table, r->now);
+		if (r->over_limit || position_before(r->blocked, POSITION_MAX))
+			due = Min(due, r->now + BLOCKED_NAP);
 		storage_close(r->table, true);
 		if (!wait_sleep(&wait, deadline, due))
 			break;
@@ -301,7 +394,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 	r->kind = kind;
 	r->fcinfo = fcinfo;
 	r->visibility_timeout = -1;
-	r->max = int_argument(fcinfo, 1, default_max);
+	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
 	result_begin(fcinfo, MESSAGE_COLUMNS);
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &r->queue);
 	check_max(r->max);
@@ -319,8 +412,14 @@ receive(Receive *r, int32 wait_seconds)
 	else
 	{
 		attempt(r);
+		if (r->over_limit)
+			metrics_report_over_limit();
 		storage_close(r->table, false);
 	}
+	if (r->found == 0)
+		xact_effects(r->queue.relid)->metrics[METRIC_EMPTY_RECEIVES]++;
+	xact_receive_exit(r->kind == RECEIVE_LEASE && r->queue.plain &&
+					  !r->queue.fifo);
 }
 
 /* sqs_receive(): takes messages and hides them. */
@@ -330,6 +429,7 @@ sqs_receive(PG_FUNCTION_ARGS)
 	Receive		r;
 
 	PreventCommandIfReadOnly("sqs_receive()");
+	xact_receive_enter();
 	begin_receive(&r, RECEIVE_LEASE, fcinfo, 1);
 	if (!PG_ARGISNULL(2))
 	{
@@ -352,6 +452,7 @@ sqs_consume(PG_FUNCTION_ARGS)
 	Receive		r;
 
 	PreventCommandIfReadOnly("sqs_consume()");
+	xact_receive_enter();
 	begin_receive(&r, RECEIVE_CONSUME, fcinfo, 1);
 	if (!PG_ARGISNULL(2))
 		check_seconds("WaitTimeSeconds", PG_GETARG_INT32(2),
@@ -367,6 +468,8 @@ sqs_peek(PG_FUNCTION_ARGS)
 	Receive		r;
 
 	begin_receive(&r, RECEIVE_PEEK, fcinfo, 10);
-	receive(&r, 0);
+	open_queue(&r);
+	peek(&r);
+	storage_close(r.table, false);
 	return (Datum) 0;
 }

@@ -186,6 +186,8 @@ make_message(QueueTable *table, const Queue *queue, const Send *send,
 	m->aws_trace_header = send->trace_header;
 	m->body = send->body;
 	m->message_attributes = send->attributes.canonical;
+	storage_effects(table)->metrics[METRIC_SENT]++;
+	storage_effects(table)->metrics[METRIC_SENT_BYTES] += send->size;
 }
 
 /* Opens the queue for a send. */

@@ -98,6 +98,7 @@ delete_found(const Queue *queue, QueueTable *table, Settle *s, Message *m)
 	bool		expired = message_is_expired(queue, m, GetCurrentTimestamp());
 
 	s->done = storage_delete(table, m, true) == STORAGE_DONE && !expired;
+	storage_effects(table)->metrics[METRIC_DELETED]++;
 }
 
 /* Hides the message found for so many seconds from now. */
@@ -127,7 +128,9 @@ settle_one(const Queue *queue, QueueTable *table, Settle *s)
 
 	if (!storage_find(table, s->receipt.id, s->receipt.row_hint, &m))
 	{
-		if (s->timeout >= 0 && check_total(s, GetCurrentTimestamp()))
+		if (s->timeout < 0)
+			storage_effects(table)->metrics[METRIC_DELETED]++;
+		else if (check_total(s, GetCurrentTimestamp()))
 			(void) fail_gone(s);
 	}
 	else if (!receipt_names(&s->receipt, &m))

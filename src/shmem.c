@@ -33,6 +33,8 @@
 #include "compat.h"
 #include "shmem.h"
 
+#define COUNT_FACTOR 100		/* counting takes that part of the time */
+
 #define TRANCHE "pg_sqs"
 #define IDLE_TIME (60 * USECS_PER_SEC)	/* before a queue loses its slot */
 #define RETRY_TIME USECS_PER_SEC	/* between attempts at that */
@@ -335,6 +337,9 @@ assign_slot(QueueSlot *slot, Oid relid, TimestampTz now)
 	slot->pins_checked = slot->healed = 0;
 	slot->heal_cost = 0;
 	slot->last_used = slot->since = now;
+	slot->changes = 1;			/* gauges were never counted */
+	slot->counted_changes = 0;
+	slot->counted_due = DT_NOEND;
 	for (int m = 0; m < METRIC_COUNT; m++)
 		pg_atomic_write_u64(&slot->metrics[m], 0);
 	slot->key.dboid = MyDatabaseId;
@@ -458,6 +463,7 @@ shmem_release_pin(int pin)
 void
 shmem_add_metrics(QueueSlot *slot, const int64 *values)
 {
+	slot->changes++;
 	for (int m = 0; m < METRIC_COUNT; m++)
 		if (values[m] != 0)
 			(void) pg_atomic_fetch_add_u64(&slot->metrics[m], values[m]);
@@ -493,14 +499,53 @@ shmem_reset_counters(Oid relid)
 	LWLockRelease(&slot->lock);
 }
 
-/* Sets the gauges of a queue (values has the counters, too) as counted. */
+/*
+ * Whether a queue's gauges should be counted: something changed or fell due
+ * since they were, and counting may take its part of the time.
+ */
+bool
+shmem_count_is_due(Oid relid, TimestampTz now)
+{
+	QueueSlot  *slot = shmem_lock_queue(relid);
+	bool		due;
+
+	if (slot == NULL)
+		return false;
+	due = (slot->changes != slot->counted_changes ||
+		   now >= slot->counted_due) &&
+		now - slot->healed >= COUNT_FACTOR * slot->heal_cost;
+	LWLockRelease(&slot->lock);
+	return due;
+}
+
+/* Notes, before the count's snapshot, which changes the count will know of. */
+uint64
+shmem_begin_count(Oid relid)
+{
+	QueueSlot  *slot = shmem_lock_queue(relid);
+	uint64		changes;
+
+	if (slot == NULL)
+		return 0;
+	changes = slot->changes;
+	LWLockRelease(&slot->lock);
+	return changes;
+}
+
+/*
+ * Sets the gauges of a queue (values has the counters, too) as counted, and
+ * when the next message that was not due then will be.
+ */
 void
-shmem_set_gauges(Oid relid, const int64 *values)
+shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
+				 TimestampTz next_due)
 {
 	QueueSlot  *slot = shmem_lock_queue(relid);
 
 	if (slot == NULL)
 		return;
+	slot->counted_changes = changes;
+	slot->counted_due = next_due;
 	for (int m = METRIC_FIRST_GAUGE; m < METRIC_COUNT; m++)
 		pg_atomic_write_u64(&slot->metrics[m], (uint64) values[m]);
 	LWLockRelease(&slot->lock);

@@ -48,6 +48,9 @@ typedef struct QueueSlot
 	TimestampTz since;			/* counters count */
 	int			next_free;
 	pg_atomic_uint64 metrics[METRIC_COUNT];
+	uint64		changes;		/* commits that added to metrics */
+	uint64		counted_changes;	/* of them when gauges were counted */
+	TimestampTz counted_due;	/* the next message due then */
 	Position	cells[CELLS];	/* lowest report since the receive started */
 } QueueSlot;
 

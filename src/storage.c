@@ -32,6 +32,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -42,6 +43,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -167,6 +169,30 @@ storage_close(QueueTable *table, bool unlock)
 	if (table->changed)
 		CommandCounterIncrement();
 	pfree(table);
+}
+
+/* The effects of the current transaction on an open queue. */
+Effects *
+storage_effects(QueueTable *table)
+{
+	if (table->effects == NULL)
+		table->effects = xact_effects(table->queue->relid);
+	return table->effects;
+}
+
+/* Where the row in table->slot is in the index on (visible_at, id). */
+Position
+storage_row_position(QueueTable *table)
+{
+	Position	position;
+	bool		isnull;
+
+	position.visible_at =
+		DatumGetTimestampTz(slot_getattr(table->slot,
+										 Anum_message_visible_at, &isnull));
+	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
+											 &isnull));
+	return position;
 }
 
 /* Reads the row in table->slot; its pointers stay good until the next row. */
@@ -317,6 +343,23 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	}
 	index_endscan(scan);
 	return due;
+}
+
+/* Whether no open transaction has changed or locked the row found last. */
+bool
+storage_row_is_free(QueueTable *table)
+{
+	HeapTupleHeader tuple;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return false;
+	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple->t_data;
+	if (tuple->t_infomask & HEAP_XMAX_INVALID)
+		return true;
+	if (tuple->t_infomask & HEAP_XMAX_IS_MULTI)
+		return !MultiXactIdIsRunning(HeapTupleHeaderGetRawXmax(tuple),
+									 HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask));
+	return !TransactionIdIsInProgress(HeapTupleHeaderGetRawXmax(tuple));
 }
 
 /* Where the row found last is, for a receipt handle. */

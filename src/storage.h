@@ -58,6 +58,7 @@ struct QueueTable
 	Writer	   *writer;			/* NULL = written by hand */
 	bool		as_owner;		/* triggers run as the table's owner */
 	bool		changed;
+	Effects    *effects;		/* of this transaction; NULL = none yet */
 	Snapshot	snapshot;		/* registered; NULL = not taken yet */
 	IndexScanDesc scan;
 	ScanKeyData keys[2];
@@ -69,6 +70,7 @@ struct QueueTable
 /* in storage.c */
 extern void storage_check_layout(Relation rel, const char *queue_name);
 extern void storage_read(QueueTable *table, Message *message);
+extern Position storage_row_position(QueueTable *table);
 extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);
 
 /* in storage_write.c */

@@ -173,9 +173,56 @@ write_by_executor(QueueTable *table, WriteKind kind)
 	SetUserIdAndSecContext(user, security);
 }
 
-/* Adds a message. */
-void
-storage_insert(QueueTable *table, const Message *message)
+/* Notes a message that is about to be added, and counts it. */
+static void
+note_insert(QueueTable *table, const Message *m, TimestampTz now)
+{
+	Effects    *effects = storage_effects(table);
+	Position	position = {m->visible_at, m->id};
+
+	effects_note(effects, position, POSITION_MAX);
+	wakes_add(&effects->commit, m->visible_at, now);
+	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
+}
+
+/*
+ * Notes that the row in table->slot is about to be updated (message given) or
+ * deleted.  A trigger may have it merely locked, and left where it is.
+ */
+static void
+note_write(QueueTable *table, const Message *m)
+{
+	Position	from = storage_row_position(table);
+	Position	to = m ? (Position) {m->visible_at, m->id} : POSITION_MAX;
+
+	if (table->writer != NULL)
+		to = position_min(to, from);
+	effects_note(storage_effects(table), to, from);
+}
+
+/* Counts that the row in table->slot was updated (message given) or deleted. */
+static void
+count_write(QueueTable *table, const Message *m)
+{
+	Effects    *effects = storage_effects(table);
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz was = storage_row_position(table).visible_at;
+	bool		isnull;
+	int32		receive_count =
+		DatumGetInt32(slot_getattr(table->slot, Anum_message_receive_count,
+								   &isnull));
+
+	effects->metrics[metrics_gauge_of(was, receive_count, now)]--;
+	wakes_add(&effects->abort, was, now);
+	if (m == NULL)
+		return;
+	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
+	wakes_add(&effects->commit, m->visible_at, now);
+}
+
+/* Adds a message that is noted. */
+static void
+insert_row(QueueTable *table, const Message *message)
 {
 	TupleTableSlot *slot = new_row_slot(table);
 
@@ -188,6 +235,14 @@ storage_insert(QueueTable *table, const Message *message)
 	}
 	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
 	insert_index_entries(table, slot, false);
+}
+
+/* Adds a message. */
+void
+storage_insert(QueueTable *table, const Message *message)
+{
+	note_insert(table, message, GetCurrentTimestamp());
+	insert_row(table, message);
 }
 
 /* Adds one chunk of messages through the table's bulk insert. */
@@ -214,7 +269,10 @@ void
 storage_insert_many(QueueTable *table, const Message *messages, int n)
 {
 	TupleTableSlot *slots[INSERT_CHUNK] = {NULL};
+	TimestampTz now = GetCurrentTimestamp();
 
+	for (int i = 0; i < n; i++)
+		note_insert(table, &messages[i], now);
 	table->changed = true;
 	for (int done = 0; done < n; done += INSERT_CHUNK)
 	{
@@ -226,14 +284,17 @@ storage_insert_many(QueueTable *table, const Message *messages, int n)
 			for (int i = 0; i < chunk; i++)
 			{
 				CHECK_FOR_INTERRUPTS();
-				storage_insert(table, &messages[done + i]);
+				insert_row(table, &messages[done + i]);
 			}
 	}
 	for (int i = 0; i < INSERT_CHUNK && slots[i] != NULL; i++)
 		ExecDropSingleTupleTableSlot(slots[i]);
 }
 
-/* Whether the row in table->slot is locked but not changed by anyone. */
+/*
+ * Whether the row in table->slot is locked but not changed by anyone.  Asked
+ * when it was found locked, so a wrong yes (the lock has gone) does no harm.
+ */
 static bool
 row_is_only_locked(QueueTable *table)
 {
@@ -344,13 +405,16 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 		TM_FailureData failure;
 		ItemPointerData next;
 
+		note_write(table, update ? message : NULL);
 		switch (write_version(table, update ? message : NULL, wait, &failure))
 		{
 			case TM_Ok:
+				count_write(table, update ? message : NULL);
 				return STORAGE_DONE;
 			case TM_BeingModified:
 			case TM_WouldBlock:
-				return STORAGE_BUSY;
+				return row_is_only_locked(table) ?
+					STORAGE_LOCKED : STORAGE_BUSY;
 			case TM_Updated:
 				if (!wait)
 					return STORAGE_GONE;

@@ -153,7 +153,12 @@ wait_prepare(WaitState *state)
 		return;
 	slot = lock_my_slot();
 	if (slot == NULL)
+	{
+		/* the queue was dropped; if there is one again, we poll it */
+		state->enlisted = false;
+		wait_level = 0;
 		return;
+	}
 	my_waiter()->woken = false;
 	my_waiter()->looking = true;
 	LWLockRelease(&slot->lock);

@@ -93,7 +93,7 @@ make_effects(Oid relid, int level)
 	memset(effects, 0, sizeof(Effects));
 	effects->relid = relid;
 	effects->at_commit = effects->at_abort = POSITION_MAX;
-	effects->due = DT_NOEND;
+	effects->commit.due = effects->abort.due = DT_NOEND;
 	effects->level = level;
 	effects->pin = -1;
 	effects->next = effects_list;
@@ -122,23 +122,22 @@ effects_note(Effects *effects, Position at_commit, Position at_abort)
 	effects->at_abort = position_min(effects->at_abort, at_abort);
 }
 
-/* Notes that commit leaves a message that is receivable from a time on. */
+/* Adds a message to those to wake waiters for. */
 void
-effects_leave(Effects *effects, TimestampTz visible_at, TimestampTz now)
+wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 {
 	if (visible_at <= now)
-		effects->receivable++;
+		wakes->receivable++;
 	else
-		effects->due = Min(effects->due, visible_at);
+		wakes->due = Min(wakes->due, visible_at);
 }
 
 /* Notes the receive of a message, which an abort takes back. */
 void
-effects_claim(Effects *effects, int64 id)
+effects_lose_receive(Effects *effects, int64 id)
 {
 	LostChunk  *chunk = effects->lost;
 
-	effects->restored++;
 	if (shmem == NULL)
 		return;
 	if (chunk == NULL || chunk->n == LOST_IN_CHUNK)
@@ -168,6 +167,24 @@ xact_lowest_own(Oid relid)
 		if (e->relid == relid)
 			lowest = position_min(lowest, e->at_commit);
 	return lowest;
+}
+
+/* Sums up what this transaction will add to metrics; false if it did nothing. */
+bool
+xact_own_metrics(Oid relid, int64 *values)
+{
+	bool		any = false;
+
+	memset(values, 0, METRIC_COUNT * sizeof(int64));
+	for (const Effects *e = effects_list; e != NULL; e = e->next)
+	{
+		if (e->relid != relid)
+			continue;
+		any = true;
+		for (int m = 0; m < METRIC_COUNT; m++)
+			values[m] += e->metrics[m];
+	}
+	return any;
 }
 
 /* Posts the receives that an abort took back. */
@@ -233,7 +250,7 @@ report_commit(const Effects *effects)
 		return;
 	cursor_lower(slot, effects->at_commit);
 	shmem_add_metrics(slot, effects->metrics);
-	wait_wake_unlock(slot, effects->receivable, effects->due);
+	wait_wake_unlock(slot, effects->commit.receivable, effects->commit.due);
 }
 
 /* Tells of an abort, of a transaction or of a level of it. */
@@ -249,7 +266,7 @@ report_abort(const Effects *effects)
 	if (slot == NULL)
 		return;
 	cursor_lower(slot, effects->at_abort);
-	wait_wake_unlock(slot, effects->restored, DT_NOEND);
+	wait_wake_unlock(slot, effects->abort.receivable, effects->abort.due);
 }
 
 /* Takes a pin for a transaction to be prepared. */
@@ -278,8 +295,16 @@ report_prepare(const Effects *effects)
 	}
 	shmem_add_metrics(slot, effects->metrics);
 	cursor_pin(slot, effects->pin, GetTopTransactionIdIfAny(), position,
-			   effects->receivable + effects->restored);
+			   effects->commit.receivable + effects->abort.receivable);
 	wait_wake_unlock(slot, 0, DT_NOBEGIN);
+}
+
+/* Adds some wakes to others. */
+static void
+merge_wakes(Wakes *into, const Wakes *from)
+{
+	into->receivable += from->receivable;
+	into->due = Min(into->due, from->due);
 }
 
 /* Merges the effects of a level that ended into those of its parent. */
@@ -287,9 +312,8 @@ static void
 merge_effects(Effects *into, const Effects *from)
 {
 	effects_note(into, from->at_commit, from->at_abort);
-	into->receivable += from->receivable;
-	into->restored += from->restored;
-	into->due = Min(into->due, from->due);
+	merge_wakes(&into->commit, &from->commit);
+	merge_wakes(&into->abort, &from->abort);
 	into->dropped |= from->dropped;
 	for (int m = 0; m < METRIC_COUNT; m++)
 		into->metrics[m] += from->metrics[m];
@@ -431,25 +455,25 @@ xact_init(void)
 }
 
 /*
- * Must be called before a receive does anything, and xact_receive_exit after
- * it has done all.  only_leases: it will write nothing but leases that may be
- * lost.
+ * Must be called before a receive does anything at all, even to find its
+ * queue, and xact_receive_exit after everything.
  */
 void
-xact_receive_enter(bool only_leases)
+xact_receive_enter(void)
 {
 	if (!receives.any)
 		receives.sole = !TransactionIdIsValid(GetTopTransactionIdIfAny());
 	else if (receives.end != XactLastRecEnd)
 		receives.sole = false;
 	receives.any = true;
-	if (!only_leases)
-		receives.sole = false;
+	receives.end = XactLastRecEnd;
 }
 
-/* See xact_receive_enter. */
+/* only_leases: it wrote nothing but leases that may be lost. */
 void
-xact_receive_exit(void)
+xact_receive_exit(bool only_leases)
 {
 	receives.end = XactLastRecEnd;
+	if (!only_leases)
+		receives.sole = false;
 }

@@ -12,6 +12,7 @@ CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_sqs}
 [ "$(id -u)" != 0 ] || CACHE=${PG_SQS_CACHE:-/var/cache/pg_sqs}
 WORK=
 RUN_AS=
+STAGE=${STAGE:-}					# a build to use; by default it is made here
 
 # what a calling make or a login would bring along
 unset MAKEFLAGS MFLAGS MAKELEVEL PGHOST PGPORT PGUSER PGDATABASE PGDATA PGOPTIONS PGSERVICE
@@ -223,26 +224,28 @@ in_source()
 	(cd "$WORK/src" && as_user "$@")
 }
 
-# build OPTION...: builds the copy and stages it in $WORK/stage
+# build OPTION...: builds the copy and installs it below $STAGE
 build()
 {
 	local make=(make -s PG_CONFIG="$PG_CONFIG")
 
+	[ -z "$STAGE" ] || return 0
+	STAGE=$WORK/stage
 	in_source "${make[@]}" -j"$(nproc)" "$@" &&
-		in_source "${make[@]}" install DESTDIR="$WORK/stage" "$@"
+		in_source "${make[@]}" install DESTDIR="$STAGE" "$@"
 }
 
-# stage_settings: prints what makes a server load pg_sqs from $WORK/stage
+# stage_settings: prints what makes a server load pg_sqs from $STAGE
 stage_settings()
 {
 	local settings
 
 	settings=$("$BIN/postgres" --describe-config | cut -f 1)
-	echo "dynamic_library_path = '$WORK/stage$("$PG_CONFIG" --pkglibdir):\$libdir'"
+	echo "dynamic_library_path = '$STAGE$("$PG_CONFIG" --pkglibdir):\$libdir'"
 	if grep -qx extension_control_path <<<"$settings"; then
-		echo "extension_control_path = '$WORK/stage$("$PG_CONFIG" --sharedir):\$system'"
+		echo "extension_control_path = '$STAGE$("$PG_CONFIG" --sharedir):\$system'"
 	elif grep -qx extension_destdir <<<"$settings"; then
-		echo "extension_destdir = '$WORK/stage'"
+		echo "extension_destdir = '$STAGE'"
 	else
 		die "$BIN/postgres cannot load an extension from elsewhere: use Debian's packages, or PostgreSQL 18"
 	fi

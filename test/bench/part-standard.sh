@@ -1,0 +1,181 @@
+# part-standard.sh: what a standard queue costs.
+
+# empty_both: an empty queue and an empty table, vacuumed
+empty_both()
+{
+	sql "SELECT sqs_purge_queue('bench')" "TRUNCATE bench.hand" "VACUUM"
+}
+
+make_queue()
+{
+	sql "SELECT sqs_create_queue('$1')"
+}
+
+# fill QUEUE N DELAY: sends N messages, 10,000 a call
+fill()
+{
+	sql "SELECT count(*) FROM bench.bodies, generate_series(1, ($2 + n - 1) / n) AS i,
+		sqs_send_many('$1', bodies, $3 + 0 * i) WHERE n = least($2, 10000)"
+}
+
+# send, receive and delete, one client.  Each cycle leaves dead entries at the
+# front of the index for vacuum to remove.  A claim by hand walks over them, so
+# the figures that have a target are of short runs, right after a vacuum; how
+# the two wear is shown beside.
+part_cycle()
+{
+	local pair variant body="a body of fifty bytes, as in an order of one item."
+
+	make_queue bench
+	measured_script cycle-noop <<'END'
+SELECT 1;
+SELECT 1;
+SELECT 1;
+END
+	measured_script cycle-hand <<'END'
+INSERT INTO bench.hand (body) VALUES (:body) RETURNING id, message_id;
+UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = (SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body, receive_count \gset
+DELETE FROM bench.hand WHERE id = :id;
+END
+	measured_script cycle-sqs <<'END'
+SELECT message_id FROM sqs_send('bench', :body);
+SELECT receipt_handle, body, receive_count FROM sqs_receive('bench') \gset
+SELECT sqs_delete('bench', :receipt_handle);
+END
+	for variant in noop hand sqs; do
+		cp "$WORK/cycle-$variant.pgbench" "$WORK/worn-$variant.pgbench"
+	done
+	for pair in $(seq $((3 * PAIRS))); do
+		for variant in $(by_turns "$pair" hand noop sqs); do
+			empty_both
+			measure cycle "$variant" "$pair" $((CYCLES / 10)) -D body="$body"
+		done
+	done
+	for pair in $(seq "$PAIRS"); do
+		for variant in $(by_turns "$pair" hand sqs); do
+			empty_both
+			measure worn "$variant" "$pair" "$CYCLES" -D body="$body"
+		done
+	done
+	heading 'send + receive + delete, one client; beside hand-written SQL'
+	figure '  cycles per second' '>= 1.3' "bench.median('cycle', 'sqs', 'per_second')" \
+		"bench.median('cycle', 'hand', 'per_second')" "bench.ratio('cycle', 'sqs', 'hand', 'per_second')"
+	figure '  backend CPU above three SELECT 1, µs' '<= 0.65' \
+		"bench.median('cycle', 'sqs', 'cpu_us') - bench.median('cycle', 'noop', 'cpu_us')" \
+		"bench.median('cycle', 'hand', 'cpu_us') - bench.median('cycle', 'noop', 'cpu_us')" \
+		"bench.ratio('cycle', 'sqs', 'hand', 'cpu_us', 'noop')"
+	figure '  backend CPU of three SELECT 1, µs' '' "NULL" "bench.median('cycle', 'noop', 'cpu_us')" "NULL"
+	figure '  WAL, bytes' '<= 1' "bench.median('cycle', 'sqs', 'wal_bytes')" \
+		"bench.median('cycle', 'hand', 'wal_bytes')" "bench.ratio('cycle', 'sqs', 'hand', 'wal_bytes')"
+	figure "  cycles per second over $CYCLES cycles" '' "bench.median('worn', 'sqs', 'per_second')" \
+		"bench.median('worn', 'hand', 'per_second')" "bench.ratio('worn', 'sqs', 'hand', 'per_second')"
+}
+
+# receive(10) + delete_many(10), beside receive(1) + delete(1)
+part_batch()
+{
+	local pair variant n=$((CYCLES / 2))
+
+	make_queue batch
+	measured_script batch-one <<'END'
+SELECT receipt_handle, body, receive_count FROM sqs_receive('batch') \gset
+SELECT sqs_delete('batch', :receipt_handle);
+END
+	measured_script batch-ten <<'END'
+SELECT array_agg(receipt_handle) AS handles FROM sqs_receive('batch', 10) \gset
+SELECT sqs_delete_many('batch', :handles);
+END
+	measured_script batch-noop <<'END'
+SELECT 1;
+SELECT 1;
+END
+	for pair in $(seq "$PAIRS"); do
+		for variant in $(by_turns "$pair" noop one ten); do
+			sql "SELECT sqs_purge_queue('batch')"
+			fill batch $((10 * n)) 0
+			sql VACUUM
+			measure batch "$variant" "$pair" "$n"
+		done
+	done
+	sql "UPDATE bench.measured SET cpu_us = cpu_us / 10 WHERE (part, variant) = ('batch', 'ten')"
+	heading 'receive(10) + delete_many(10) per message; beside receive(1) + delete(1)'
+	figure '  backend CPU, µs' '<= 0.35' "bench.median('batch', 'ten', 'cpu_us')" \
+		"bench.median('batch', 'one', 'cpu_us')" "bench.ratio('batch', 'ten', 'one', 'cpu_us')"
+	figure '  backend CPU above SELECT 1 for each call, µs' '' \
+		"bench.median('batch', 'ten', 'cpu_us') - bench.median('batch', 'noop', 'cpu_us') / 10" \
+		"bench.median('batch', 'one', 'cpu_us') - bench.median('batch', 'noop', 'cpu_us')" "NULL"
+}
+
+# sqs_send_many, beside COPY into a table of the same columns and indexes
+part_many()
+{
+	local pair variant n=$((CYCLES / 100)) table
+
+	make_queue many
+	table=$(value "SELECT 'sqs.queue_' || id FROM sqs.queue WHERE name = 'many'")
+	sql "CREATE TABLE bench.copy (LIKE $table INCLUDING ALL)" "CREATE SEQUENCE bench.copy_seq CACHE 1000" \
+		"ALTER TABLE bench.copy ALTER id SET DEFAULT nextval('bench.copy_seq'),
+			ALTER visible_at SET DEFAULT now(), ALTER sent_at SET DEFAULT now(),
+			ALTER message_id SET DEFAULT gen_random_uuid(), ALTER receive_count SET DEFAULT 0" \
+		"COPY (SELECT unnest(bodies) FROM bench.bodies WHERE n = 1000) TO '$WORK/data/bodies'"
+	measured_script many-copy <<'END'
+COPY bench.copy (body) FROM 'bodies';
+END
+	measured_script many-sqs <<'END'
+SELECT count(*) FROM sqs_send_many('many', (SELECT bodies FROM bench.bodies WHERE n = 1000));
+END
+	for pair in $(seq "$PAIRS"); do
+		for variant in $(by_turns "$pair" copy sqs); do
+			sql "SELECT sqs_purge_queue('many')" "TRUNCATE bench.copy" VACUUM
+			measure many "$variant" "$pair" "$n"
+		done
+	done
+	heading 'sqs_send_many of 1,000 bodies; beside COPY into the same table and indexes'
+	figure '  rows per second' '>= 0.5' "1000 * bench.median('many', 'sqs', 'per_second')" \
+		"1000 * bench.median('many', 'copy', 'per_second')" "bench.ratio('many', 'sqs', 'copy', 'per_second')"
+}
+
+# receive(1) from long queues, beside one of 1,000 messages.  A cycle receives
+# and deletes a message and sends another, so that the queue stays as it is;
+# the receive alone is counted, by pg_stat_statements.
+part_backlog()
+{
+	local pair variant
+
+	for variant in short long hidden; do
+		make_queue $variant
+		script backlog-$variant <<END
+SELECT receipt_handle FROM sqs_receive('$variant', visibility_timeout => 43200) \gset
+SELECT sqs_delete('$variant', :receipt_handle);
+SELECT message_id FROM sqs_send('$variant', 'a body of fifty bytes, as in an order of one item.');
+END
+	done
+	fill short 1000 0
+	fill long "$BACKLOG" 0
+	fill hidden $((BACKLOG / 10)) 0
+	sql "SET pg_sqs.max_batch_size = 10000; SELECT count(*)
+		FROM generate_series(1, $BACKLOG / 100000) AS i, sqs_receive('hidden', 10000, 43200 + 0 * i)"
+	fill hidden "$BACKLOG" 900
+	fill hidden 10 0
+	sql "VACUUM ANALYZE" CHECKPOINT
+	for pair in $(seq "$PAIRS"); do
+		for variant in $(by_turns "$pair" short long hidden); do
+			pgbench_run backlog-$variant -c 1 -t 200
+			sql "SELECT pg_stat_statements_reset()"
+			PGOPTIONS="-c pg_stat_statements.track=top" pgbench_run backlog-$variant -c 1 -t 2000
+			sql "INSERT INTO bench.measured (part, variant, pair, ms, buffers)
+				SELECT 'backlog', '$variant', $pair, mean_exec_time, (shared_blks_hit + shared_blks_read)::numeric / calls
+				FROM pg_stat_statements WHERE query LIKE '%FROM sqs_receive(%' AND calls >= 2000"
+		done
+	done
+	heading "receive(1) of $BACKLOG visible; beside one of 1,000"
+	figure '  time, ms' '<= 1.2' "bench.median('backlog', 'long', 'ms')" "bench.median('backlog', 'short', 'ms')" \
+		"bench.ratio('backlog', 'long', 'short', 'ms')"
+	figure '  buffers' '<= 1.2' "bench.median('backlog', 'long', 'buffers')" "bench.median('backlog', 'short', 'buffers')" \
+		"bench.ratio('backlog', 'long', 'short', 'buffers')"
+	heading "receive(1) of 10 behind $BACKLOG delayed and $((BACKLOG / 10)) in flight; beside one of 1,000"
+	figure '  time, ms' '<= 1.2' "bench.median('backlog', 'hidden', 'ms')" "bench.median('backlog', 'short', 'ms')" \
+		"bench.ratio('backlog', 'hidden', 'short', 'ms')"
+	figure '  buffers' '<= 1.2' "bench.median('backlog', 'hidden', 'buffers')" "bench.median('backlog', 'short', 'buffers')" \
+		"bench.ratio('backlog', 'hidden', 'short', 'buffers')"
+}
