@@ -20,7 +20,9 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/relscan.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -38,6 +40,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -286,11 +289,17 @@ load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
 #undef INT_COLUMN
 }
 
-/* Reads a queue from sqs.queue; false if there is none of that name. */
+/*
+ * Reads a queue from sqs.queue; false if there is none of that name.  The scan
+ * returns every version and visibility is tested here: at SERIALIZABLE an MVCC
+ * scan would have sessions that create or change other queues conflict with
+ * this one.
+ */
 static bool
 load_queue(const char *name, Queue *queue)
 {
 	Relation	rel;
+	Snapshot	snapshot;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
@@ -299,8 +308,12 @@ load_queue(const char *name, Queue *queue)
 	rel = table_open(catalog_relid, AccessShareLock);
 	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
-	scan = systable_beginscan(rel, catalog_name_index, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(rel, catalog_name_index, true, SnapshotAny, 1, &key);
+	do
+		tuple = systable_getnext(scan);
+	while (HeapTupleIsValid(tuple) &&
+		   !table_tuple_satisfies_snapshot(rel, scan->slot, snapshot));
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
@@ -308,6 +321,7 @@ load_queue(const char *name, Queue *queue)
 		load_row(tuple, RelationGetDescr(rel), queue);
 	}
 	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
 	return found && load_table(queue);
 }

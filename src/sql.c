@@ -14,8 +14,8 @@
  * READ takes the latest snapshot.  At SERIALIZABLE an MVCC snapshot would
  * enter what it reads into the search for conflicts and let two sessions fail
  * that create different queues.  SnapshotSelf does not; for the one row of a
- * queue it is as good, above all under the queue's lock (queue_lock), and for
- * approximate counts good enough.  Only plain scans know it.
+ * queue it is as good, above all under the queue's lock (queue_lock).  Only
+ * plain scans know it.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +49,6 @@ begin_as_caller(void)
 {
 	caller_guc_level = NewGUCNestLevel();
 	set_locally("search_path", "pg_catalog, pg_temp");
-	set_locally("row_security", "off");
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 }
@@ -67,7 +66,7 @@ end_as_caller(void)
 static bool
 needs_snapshot_self(SqlMode mode)
 {
-	return IsolationIsSerializable() && (mode == SQL_ROW || mode == SQL_COUNT);
+	return IsolationIsSerializable() && mode == SQL_ROW;
 }
 
 /* Keeps the planner from scans that SnapshotSelf cannot be used for. */
@@ -152,16 +151,15 @@ SqlResult
 sql_run(SqlMode mode, const char *statement, int n, const char *const *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	bool		as_caller = mode == SQL_COUNT || mode == SQL_DDL;
 	SqlResult	result;
 
-	if (as_caller)
+	if (mode == SQL_DDL)
 		begin_as_caller();
 	else
 		catalog_begin();
 	execute(mode, statement, n, args);
 	result = copy_result(caller);
-	if (as_caller)
+	if (mode == SQL_DDL)
 		end_as_caller();
 	else
 		catalog_end();

@@ -1,24 +1,16 @@
 -- sqs_add_permission, sqs_remove_permission, sqs_list_permissions
 
-CREATE FUNCTION error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	hint text;
-	answer text;
-BEGIN
-	EXECUTE query INTO answer;
-	RETURN 'no error: ' || coalesce(answer, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', sqlstate || ' ' || sqlerrm, 'HINT ' || nullif(hint, ''));
-END $$;
+\getenv folder PG_ABS_SRCDIR
+\set helpers :folder /sql/helpers.psql
+\set ECHO none
+\i :helpers
+\set ECHO all
 
-CREATE FUNCTION table_of(queue_name text) RETURNS regclass LANGUAGE sql AS
-	$$ SELECT ('sqs.queue_' || id)::regclass FROM sqs.queue WHERE name = queue_name $$;
 -- who has what on a queue's table, beside its owner
 CREATE FUNCTION grants(queue_name text) RETURNS TABLE (grantee text, privileges text) LANGUAGE sql AS $$
 	SELECT coalesce(r.rolname, 'public'), string_agg(a.privilege_type, ',' ORDER BY a.privilege_type)
 	FROM pg_class c, aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
-	WHERE c.oid = table_of(queue_name) AND a.grantee <> c.relowner GROUP BY 1 ORDER BY 1 $$;
+	WHERE c.oid = queue_table(queue_name) AND a.grantee <> c.relowner GROUP BY 1 ORDER BY 1 $$;
 
 CREATE ROLE regress_ann;
 CREATE ROLE regress_bob;
@@ -32,7 +24,7 @@ DECLARE
 BEGIN
 	FOREACH action IN ARRAY '{SendMessage,ReceiveMessage,DeleteMessage,ChangeMessageVisibility,GetQueueAttributes,GetQueueUrl,ListDeadLetterSourceQueues}'::text[] LOOP
 		PERFORM sqs_add_permission('q', 'one', '{regress_ann}', ARRAY[action]);
-		RAISE NOTICE '% = %', action, (SELECT privileges FROM grants('q'));
+		RAISE INFO '% = %', action, (SELECT privileges FROM grants('q'));
 		PERFORM sqs_remove_permission('q', 'one');
 	END LOOP;
 END $$;
@@ -58,65 +50,65 @@ SELECT * FROM grants('q');
 SELECT sqs_add_permission('q', 'send', '{regress_ann}', '{SendMessage}'), sqs_add_permission('q', 'receive', '{regress_bob}', '{ReceiveMessage}');
 SET ROLE regress_ann;
 SELECT (sqs_send('q', 'secret')).message_id IS NOT NULL;
-SELECT error_of($$SELECT * FROM sqs_receive('q')$$);
-SELECT error_of($$SELECT * FROM sqs_peek('q')$$);
-SELECT error_of($$SELECT * FROM sqs_list_permissions('q')$$);
+SELECT try($$SELECT * FROM sqs_receive('q')$$);
+SELECT try($$SELECT * FROM sqs_peek('q')$$);
+SELECT try($$SELECT * FROM sqs_list_permissions('q')$$);
 SET ROLE regress_bob;
-SELECT error_of($$SELECT sqs_send('q', 'x')$$);
+SELECT try($$SELECT sqs_send('q', 'x')$$);
 SELECT body FROM sqs_receive('q', visibility_timeout => 0);
-SELECT error_of($$SELECT sqs_delete('q', (SELECT receipt_handle FROM sqs_receive('q')))$$);
+SELECT try($$SELECT sqs_delete('q', (SELECT receipt_handle FROM sqs_receive('q')))$$);
 SELECT * FROM sqs_list_permissions('q');
 RESET ROLE;
 SELECT sqs_remove_permission('q', 'send');
 SET ROLE regress_ann;
-SELECT error_of($$SELECT sqs_send('q', 'x')$$);
+SELECT try($$SELECT sqs_send('q', 'x')$$);
 RESET ROLE;
 SELECT sqs_remove_permission('q', 'receive');
 
 -- labels
 SELECT sqs_add_permission('q', 'l', '{regress_ann}', '{SendMessage}');
-SELECT error_of($$SELECT sqs_add_permission('q', 'l', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', 'other')$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', 'L')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', NULL, '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', '', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'a b', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'größe', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', repeat('l', 81), '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', repeat('l', 80), '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', repeat('l', 80))$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', NULL)$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', '')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'l', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_remove_permission('q', 'other')$$);
+SELECT try($$SELECT sqs_remove_permission('q', 'L')$$);
+SELECT try($$SELECT sqs_add_permission('q', NULL, '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', '', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'a b', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'größe', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', repeat('l', 81), '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', repeat('l', 80), '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_remove_permission('q', repeat('l', 80))$$);
+SELECT try($$SELECT sqs_remove_permission('q', NULL)$$);
+SELECT try($$SELECT sqs_remove_permission('q', '')$$);
 
 -- actions
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{PurgeQueue}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,DeleteQueue}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{sendmessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{""}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{NULL}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', NULL)$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,ReceiveMessage,DeleteMessage,ChangeMessageVisibility,GetQueueAttributes,GetQueueUrl,ListDeadLetterSourceQueues,*}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,ReceiveMessage,DeleteMessage,ChangeMessageVisibility,GetQueueAttributes,GetQueueUrl,ListDeadLetterSourceQueues}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{PurgeQueue}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,DeleteQueue}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{sendmessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{""}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{NULL}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', NULL)$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,ReceiveMessage,DeleteMessage,ChangeMessageVisibility,GetQueueAttributes,GetQueueUrl,ListDeadLetterSourceQueues,*}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'm', '{regress_bob}', '{SendMessage,ReceiveMessage,DeleteMessage,ChangeMessageVisibility,GetQueueAttributes,GetQueueUrl,ListDeadLetterSourceQueues}')$$);
 
 -- roles
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{regress_nobody}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{regress_bob,regress_nobody}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{PUBLIC}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{"regress_bob; DROP TABLE sqs.queue"}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{""}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{NULL}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', '{}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', NULL, '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('q', 'n', ARRAY[repeat('r', 1000)], '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{regress_nobody}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{regress_bob,regress_nobody}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{PUBLIC}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{"regress_bob; DROP TABLE sqs.queue"}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{""}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{NULL}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', '{}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', NULL, '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'n', ARRAY[repeat('r', 1000)], '{SendMessage}')$$);
 
 -- queues
-SELECT error_of($$SELECT sqs_add_permission(NULL, 'n', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_add_permission('not-there', 'n', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_remove_permission('not-there', 'n')$$);
-SELECT error_of($$SELECT sqs_remove_permission(NULL, 'n')$$);
-SELECT error_of($$SELECT * FROM sqs_list_permissions('not-there')$$);
-SELECT error_of($$SELECT * FROM sqs_list_permissions(NULL)$$);
+SELECT try($$SELECT sqs_add_permission(NULL, 'n', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_add_permission('not-there', 'n', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_remove_permission('not-there', 'n')$$);
+SELECT try($$SELECT sqs_remove_permission(NULL, 'n')$$);
+SELECT try($$SELECT * FROM sqs_list_permissions('not-there')$$);
+SELECT try($$SELECT * FROM sqs_list_permissions(NULL)$$);
 SELECT * FROM sqs_list_permissions('q');
 
 -- rolled back with its GRANT
@@ -133,8 +125,8 @@ SELECT sqs_remove_permission('q', 'ser');
 COMMIT;
 SELECT * FROM sqs_list_permissions('q');
 BEGIN READ ONLY;
-SELECT error_of($$SELECT sqs_add_permission('q', 'ro', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', 'l')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'ro', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_remove_permission('q', 'l')$$);
 SELECT * FROM sqs_list_permissions('q');
 COMMIT;
 
@@ -149,9 +141,9 @@ SELECT * FROM sqs_list_permissions('q');
 CREATE ROLE regress_ann;
 SELECT * FROM sqs_list_permissions('q');
 SELECT sqs_add_permission('q', 'l', '{regress_ann}', '{SendMessage}');
-DO $$ BEGIN EXECUTE format('REVOKE UPDATE ON %s FROM "regress_bob II"', table_of('q')); END $$;
+DO $$ BEGIN EXECUTE format('REVOKE UPDATE ON %s FROM "regress_bob II"', queue_table('q')); END $$;
 SELECT * FROM sqs_list_permissions('q');
-SELECT error_of($$SELECT sqs_remove_permission('q', 'b')$$);
+SELECT try($$SELECT sqs_remove_permission('q', 'b')$$);
 SELECT sqs_add_permission('q', 'b', '{"regress_bob II"}', '{ReceiveMessage}');
 SELECT sqs_remove_permission('q', 'b');
 SELECT * FROM grants('q');
@@ -160,15 +152,15 @@ SELECT * FROM grants('q');
 SELECT sqs_add_permission('q', 'self', ARRAY[current_user], '{*}');
 SELECT label, role = current_user AS self, action FROM sqs_list_permissions('q');
 SELECT sqs_remove_permission('q', 'self');
-SELECT string_agg(privilege_type, ',' ORDER BY privilege_type) FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = table_of('q') AND a.grantee = c.relowner;
+SELECT string_agg(privilege_type, ',' ORDER BY privilege_type) FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = queue_table('q') AND a.grantee = c.relowner;
 
 -- only the owner grants; a new owner, and members of its role, do as well
 SELECT sqs_add_permission('q', 'all', '{regress_ann}', '{*}');
 SET ROLE regress_ann;
-SELECT error_of($$SELECT sqs_add_permission('q', 'x', '{regress_bob}', '{SendMessage}')$$);
-SELECT error_of($$SELECT sqs_remove_permission('q', 'all')$$);
+SELECT try($$SELECT sqs_add_permission('q', 'x', '{regress_bob}', '{SendMessage}')$$);
+SELECT try($$SELECT sqs_remove_permission('q', 'all')$$);
 RESET ROLE;
-DO $$ BEGIN EXECUTE format('ALTER TABLE %s OWNER TO regress_bob', table_of('q')); END $$;
+DO $$ BEGIN EXECUTE format('ALTER TABLE %s OWNER TO regress_bob', queue_table('q')); END $$;
 GRANT regress_bob TO regress_ann;
 SET ROLE regress_ann;
 SELECT sqs_add_permission('q', 'x', '{public}', '{SendMessage}');
@@ -184,4 +176,4 @@ SELECT sqs_create_queue('q');
 SELECT * FROM sqs_list_permissions('q');
 SELECT sqs_delete_queue('q');
 DROP ROLE regress_ann, regress_bob, "regress_bob II", "regress Ce""c";
-DROP FUNCTION grants, table_of, error_of;
+DROP FUNCTION grants;

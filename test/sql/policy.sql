@@ -1,22 +1,16 @@
 -- RedrivePolicy, RedriveAllowPolicy, sqs_list_dead_letter_source_queues
 
-CREATE FUNCTION error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	hint text;
-	answer text;
-BEGIN
-	EXECUTE query INTO answer;
-	RETURN 'no error: ' || coalesce(answer, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', sqlstate || ' ' || sqlerrm, 'HINT ' || nullif(hint, ''));
-END $$;
+\getenv folder PG_ABS_SRCDIR
+\set helpers :folder /sql/helpers.psql
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 CREATE FUNCTION try_redrive(policy text) RETURNS text LANGUAGE sql AS $$
-	SELECT error_of(format('SELECT sqs_set_queue_attributes(''src'', %L)', jsonb_build_object('RedrivePolicy', policy)))
+	SELECT try(format('SELECT sqs_set_queue_attributes(''src'', %L)', jsonb_build_object('RedrivePolicy', policy)))
 $$;
 CREATE FUNCTION try_allow(policy text) RETURNS text LANGUAGE sql AS $$
-	SELECT error_of(format('SELECT sqs_set_queue_attributes(''dlq'', %L)', jsonb_build_object('RedriveAllowPolicy', policy)))
+	SELECT try(format('SELECT sqs_set_queue_attributes(''dlq'', %L)', jsonb_build_object('RedriveAllowPolicy', policy)))
 $$;
 SELECT sqs_create_queue('src'), sqs_create_queue('dlq');
 
@@ -60,15 +54,15 @@ SELECT policy, try_redrive(policy) FROM unnest(ARRAY[
 	'{"deadLetterTargetArn": "arn:aws:sqs:eu-west-1:000000000000:dlq", "maxReceiveCount": 5}',
 	'{"deadLetterTargetArn": "not-there", "maxReceiveCount": 5}', '{"deadLetterTargetArn": "dlq.fifo", "maxReceiveCount": 5}']) policy;
 SELECT length(try_redrive(format('{"deadLetterTargetArn": "%s", "maxReceiveCount": 5}', repeat('x', 100000)))) < 2000;
-SELECT error_of($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": ["dlq", 5]}')$$);
-SELECT error_of($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": null}')$$);
-SELECT error_of($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": true}')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": ["dlq", 5]}')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": null}')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('src', '{"RedrivePolicy": true}')$$);
 SELECT sqs_get_queue_attributes('src', '{RedrivePolicy}');
 -- in a new queue as well; a queue can be its own, once it is there
-SELECT error_of($$SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "src2", "maxReceiveCount": 5}}')$$);
+SELECT try($$SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "src2", "maxReceiveCount": 5}}')$$);
 SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}');
 SELECT sqs_create_queue('src2', '{"RedrivePolicy": "{\"maxReceiveCount\":\"5\",\"deadLetterTargetArn\":\"arn:aws:sqs:local:000000000000:dlq\"}"}');
-SELECT error_of($$SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 6}}')$$);
+SELECT try($$SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 6}}')$$);
 SELECT try_redrive('{"deadLetterTargetArn": "src", "maxReceiveCount": 5}');
 SELECT * FROM sqs_list_dead_letter_source_queues('src');
 
@@ -95,10 +89,10 @@ SELECT sqs_create_queue(name, '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", 
 SELECT * FROM sqs_list_dead_letter_source_queues('dlq');
 DO $$ BEGIN EXECUTE format('DROP TABLE sqs.queue_%s', (SELECT id FROM sqs.queue WHERE name = 'zz')); END $$;
 SELECT * FROM sqs_list_dead_letter_source_queues(queue_name => 'dlq');
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues('zz')$$);
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues(NULL)$$);
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues('')$$);
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues(repeat('ü', 80))$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues('zz')$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues(NULL)$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues('')$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues(repeat('ü', 80))$$);
 SELECT sqs_delete_queue(name) FROM unnest('{Zz,a_,a-,zz}'::text[]) name;
 
 -- RedriveAllowPolicy
@@ -121,8 +115,8 @@ SELECT sqs_get_queue_attributes('dlq', '{RedriveAllowPolicy}') ->> 'RedriveAllow
 
 -- it is asked when a source is set, not when messages move
 SELECT try_redrive('{"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}');
-SELECT error_of($$SELECT sqs_set_queue_attributes('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
-SELECT error_of($$SELECT sqs_create_queue('src3', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
+SELECT try($$SELECT sqs_create_queue('src3', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
 SELECT sqs_create_queue('src2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}');
 SELECT try_allow('{"redrivePermission":"denyAll"}');
 SELECT try_redrive('{"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}');
@@ -135,14 +129,14 @@ CREATE ROLE regress_src;
 GRANT CREATE ON SCHEMA sqs TO regress_src;
 SET ROLE regress_src;
 SELECT sqs_create_queue('theirs');
-SELECT error_of($$SELECT sqs_set_queue_attributes('theirs', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
-SELECT error_of($$SELECT sqs_create_queue('theirs2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues('dlq')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('theirs', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
+SELECT try($$SELECT sqs_create_queue('theirs2', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}')$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues('dlq')$$);
 RESET ROLE;
 SELECT sqs_add_permission('dlq', 'sender', '{regress_src}', '{SendMessage}');
 SET ROLE regress_src;
 SELECT sqs_set_queue_attributes('theirs', '{"RedrivePolicy": {"deadLetterTargetArn": "dlq", "maxReceiveCount": 5}}');
-SELECT error_of($$SELECT sqs_list_dead_letter_source_queues('dlq')$$);
+SELECT try($$SELECT sqs_list_dead_letter_source_queues('dlq')$$);
 RESET ROLE;
 SELECT sqs_add_permission('dlq', 'lister', '{regress_src}', '{ListDeadLetterSourceQueues}');
 SET ROLE regress_src;
@@ -152,4 +146,4 @@ RESET ROLE;
 SELECT sqs_delete_queue(name) FROM (SELECT name FROM sqs_list_queues() name) q;
 REVOKE CREATE ON SCHEMA sqs FROM regress_src;
 DROP ROLE regress_src;
-DROP FUNCTION try_redrive, try_allow, error_of;
+DROP FUNCTION try_redrive, try_allow;

@@ -1,16 +1,10 @@
 -- sqs_purge_queue
 
-CREATE FUNCTION error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	hint text;
-	answer text;
-BEGIN
-	EXECUTE query INTO answer;
-	RETURN 'no error: ' || coalesce(answer, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', sqlstate || ' ' || sqlerrm, 'HINT ' || nullif(hint, ''));
-END $$;
+\getenv folder PG_ABS_SRCDIR
+\set helpers :folder /sql/helpers.psql
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 CREATE FUNCTION counts(queue_name text, OUT visible text, OUT in_flight text, OUT delayed text) LANGUAGE sql AS $$
 	SELECT a ->> 'ApproximateNumberOfMessages', a ->> 'ApproximateNumberOfMessagesNotVisible', a ->> 'ApproximateNumberOfMessagesDelayed'
@@ -85,38 +79,38 @@ SELECT * FROM counts('q');
 -- the 60 seconds between two purges
 SET pg_sqs.cooldown = 60;
 SELECT sqs_purge_queue('q');
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 SELECT sqs_purge_queue('other');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 COMMIT;
 UPDATE sqs.queue SET purged_at = purged_at - interval '30 s' WHERE name = 'q';
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 SET pg_sqs.cooldown = 20;
 BEGIN;
 SELECT sqs_purge_queue('q');
 ROLLBACK;
 SELECT sqs_purge_queue('q');
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 RESET pg_sqs.cooldown;
 SELECT sqs_purge_queue('q');
 
 -- which queue, and whose
-SELECT error_of($$SELECT sqs_purge_queue(NULL)$$);
-SELECT error_of($$SELECT sqs_purge_queue('')$$);
-SELECT error_of($$SELECT sqs_purge_queue('not-there')$$);
-SELECT error_of($$SELECT sqs_purge_queue(repeat('q', 81))$$);
-SELECT error_of($$SELECT sqs_purge_queue('größe')$$);
+SELECT try($$SELECT sqs_purge_queue(NULL)$$);
+SELECT try($$SELECT sqs_purge_queue('')$$);
+SELECT try($$SELECT sqs_purge_queue('not-there')$$);
+SELECT try($$SELECT sqs_purge_queue(repeat('q', 81))$$);
+SELECT try($$SELECT sqs_purge_queue('größe')$$);
 CREATE ROLE regress_purger;
 SELECT sqs_add_permission('q', 'all', '{regress_purger}', '{*}');
 SET ROLE regress_purger;
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 RESET ROLE;
 BEGIN READ ONLY;
-SELECT error_of($$SELECT sqs_purge_queue('q')$$);
+SELECT try($$SELECT sqs_purge_queue('q')$$);
 COMMIT;
 
 SELECT sqs_delete_queue('q'), sqs_delete_queue('other');
 DROP TABLE gone, received;
 DROP ROLE regress_purger;
-DROP FUNCTION note_gone, counts, error_of;
+DROP FUNCTION note_gone, counts;
