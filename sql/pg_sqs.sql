@@ -293,6 +293,13 @@ CREATE FUNCTION sqs_reset_metrics(queue_name text DEFAULT NULL) RETURNS void
 COMMENT ON FUNCTION sqs_reset_metrics(text) IS 'zeroes the counters of a queue, or of all queues the caller owns; not undone by a rollback';
 
 --
+-- Maintenance
+--
+CREATE FUNCTION sqs_maintain() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
+
+--
 -- Privileges: queues are guarded by their tables' own
 --
 GRANT USAGE ON SCHEMA sqs TO PUBLIC;
