@@ -13,6 +13,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -83,7 +84,7 @@ attributes_store(int32 queue_id, const AttributeSet *set)
 			}
 	if (n > 1)
 		sql_run(SQL_ROW,
-				psprintf("UPDATE sqs.queue SET%s WHERE id = $1::int4",
+				psprintf("UPDATE sqs.queue SET%s WHERE " SQL_THE_QUEUE,
 						 update.data), n, args);
 }
 
@@ -95,7 +96,7 @@ queue_modified(int32 queue_id)
 
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET modified_at = clock_timestamp()"
-			" WHERE id = $1::int4", 1, &id);
+			" WHERE " SQL_THE_QUEUE, 1, &id);
 }
 
 /* Which attributes a call asks for; without an array, all. */

@@ -13,6 +13,8 @@
 #ifndef ERRORS_H
 #define ERRORS_H
 
+#include "compat.h"
+
 #define ERRCODE_SQS(n1, n2) MAKE_SQLSTATE('S', 'Q', '0', n1, n2)
 
 #define ERRCODE_SQS_NON_EXISTENT_QUEUE			ERRCODE_SQS('0', '1')
@@ -47,6 +49,6 @@ typedef struct Failure
 extern bool sqs_fail(Failure *failure, int sqlstate, const char *hint,
 					 const char *format,...) pg_attribute_printf(4, 5);
 extern const char *sqs_error_code(int sqlstate);
-extern void report_missing_parameter(const char *name) pg_attribute_noreturn();
+pg_noreturn extern void report_missing_parameter(const char *name);
 
 #endif							/* ERRORS_H */

@@ -155,6 +155,7 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
+extern bool storage_row_is_free(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
@@ -380,6 +381,9 @@ extern void effects_lose_receive(Effects *effects, int64 id);
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
 extern int	xact_take_lost_receives(LostReceive *lost, int max);
 
+/* in verify.c */
+extern int	verify_cursor(QueueTable *table, Oid relid);
+
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState
 {
@@ -398,7 +402,7 @@ extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
 							   TimestampTz now);
 extern void metrics_gauges(Queue *queue, int64 *values);
 extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
-extern void metrics_report_over_limit(void) pg_attribute_noreturn();
+pg_noreturn extern void metrics_report_over_limit(void);
 extern void metrics_refresh(Queue *queue);
 
 /* in launcher.c: background workers */

@@ -111,7 +111,7 @@ report_redrive_policy(const char *input, const char *hint, const char *reason)
 {
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
 					"Value %s for parameter RedrivePolicy is invalid. Reason: %s",
-					input, reason);
+					excerpt(input, strlen(input)), reason);
 }
 
 /* Raises the error for a target that is not a queue of this database. */
@@ -377,7 +377,7 @@ redrive_allow_policy_text(char *const *columns)
 		args[0] = columns[1];
 		args[1] = queue_arn("");
 		arns = sql_run(SQL_LIST,
-					   "SELECT json_agg($2 || name)"
+					   "SELECT '[' || string_agg(to_json($2 || name)::text, ',') || ']'"
 					   " FROM unnest($1::text[]) name", 2, args);
 		append_member(&json, "sourceQueueArns");
 		appendStringInfoString(&json, sql_value(&arns, 0, 0));

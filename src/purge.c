@@ -65,7 +65,7 @@ check_purged_lately(const Queue *queue)
 						queue->name, sqs_cooldown);
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET purged_at = clock_timestamp()"
-			" WHERE id = $1::int4", 1, args);
+			" WHERE " SQL_THE_QUEUE, 1, args);
 }
 
 /* Deletes every message that can be had at once, and lists the others. */

@@ -16,6 +16,7 @@
 #include "port/pg_crc32c.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "pg_sqs.h"
 
 #define HANDLE_VERSION 1
@@ -24,17 +25,17 @@
 #define CHECKED_BYTES (HANDLE_BYTES - 3)
 
 /* Appends the low bytes of a number. */
-static char *
-put_bytes(char *to, uint64 value, int bytes)
+static uint8 *
+put_bytes(uint8 *to, uint64 value, int bytes)
 {
 	for (int i = bytes - 1; i >= 0; i--)
-		*to++ = (char) (value >> (8 * i));
+		*to++ = (uint8) (value >> (8 * i));
 	return to;
 }
 
 /* Takes a number of so many bytes. */
 static uint64
-get_bytes(const unsigned char **from, int bytes)
+get_bytes(const uint8 **from, int bytes)
 {
 	uint64		value = 0;
 
@@ -45,7 +46,7 @@ get_bytes(const unsigned char **from, int bytes)
 
 /* The checksum of a handle's bytes, of which 24 bits are kept. */
 static uint32
-checksum(const char *bytes)
+checksum(const uint8 *bytes)
 {
 	pg_crc32c	crc;
 
@@ -59,7 +60,7 @@ checksum(const char *bytes)
 static uint64
 message_tag(const Message *message)
 {
-	const unsigned char *bytes = message->message_id.data + 8;
+	const uint8 *bytes = message->message_id.data + 8;
 
 	return get_bytes(&bytes, 8);
 }
@@ -68,8 +69,8 @@ message_tag(const Message *message)
 text *
 receipt_make(const Queue *queue, const Message *message, uint64 row_hint)
 {
-	char		bytes[HANDLE_BYTES];
-	char	   *next = bytes;
+	uint8		bytes[HANDLE_BYTES];
+	uint8	   *next = bytes;
 	text	   *handle = palloc(VARHDRSZ + HANDLE_CHARS);
 
 	next = put_bytes(next, HANDLE_VERSION, 1);
@@ -92,8 +93,8 @@ receipt_make(const Queue *queue, const Message *message, uint64 row_hint)
 static bool
 decode_handle(const Queue *queue, const text *handle, Receipt *receipt)
 {
-	char		bytes[HANDLE_BYTES + 3];
-	const unsigned char *next = (unsigned char *) bytes;
+	uint8		bytes[HANDLE_BYTES + 3];
+	const uint8 *next = bytes;
 
 	if (VARSIZE_ANY_EXHDR(handle) != HANDLE_CHARS ||
 		pg_b64_decode(VARDATA_ANY(handle), HANDLE_CHARS, bytes,

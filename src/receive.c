@@ -25,7 +25,8 @@
 #include "pg_sqs.h"
 
 #define MESSAGE_COLUMNS 14		/* of type sqs_message */
-#define BLOCKED_NAP (250 * 1000)	/* before another look at such a row */
+#define BLOCKED_NAP (250 * 1000)	/* before another look, where nobody tells
+									 * that it is worth it */
 
 typedef enum ReceiveKind
 {
@@ -40,11 +41,13 @@ typedef struct Receive
 	FunctionCallInfo fcinfo;	/* where rows go */
 	Queue		queue;
 	QueueTable *table;
-	int			max;
+	int			wanted;			/* MaxNumberOfMessages */
+	int			max;			/* and the in-flight quota */
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
 	int			found;
+	bool		over_limit;		/* the in-flight quota is used up */
 	bool		redriving;		/* redrive is open */
 	bool		no_redrive;		/* there is no queue to move to */
 	Redrive		redrive;
@@ -264,12 +267,30 @@ peek(Receive *r)
 	(void) walk(r, from);
 }
 
+/* Whether the in-flight quota leaves room; takes no more than that. */
+static bool
+has_room(Receive *r)
+{
+	int			left = r->kind == RECEIVE_LEASE ?
+		metrics_in_flight_left(&r->queue, r->table) : INT_MAX;
+
+	r->over_limit = left == 0;
+	r->max = Min(r->wanted, left);
+	return !r->over_limit;
+}
+
 /* Looks once; takes what is due in index order, up to the maximum. */
 static void
 attempt(Receive *r)
 {
 	bool		full = false;
 
+	if (!has_room(r))
+	{
+		r->now = GetCurrentTimestamp();
+		storage_snapshot(r->table);
+		return;
+	}
 	for (;;)
 	{
 		CursorScan	scan;
@@ -317,7 +338,7 @@ receive_until(Receive *r, TimestampTz deadline)
 		if (r->found > 0)
 			break;
 		due = storage_next_due(r->table, r->now);
-		if (position_before(r->blocked, POSITION_MAX))
+		if (r->over_limit || position_before(r->blocked, POSITION_MAX))
 			due = Min(due, r->now + BLOCKED_NAP);
 		storage_close(r->table, true);
 		if (!wait_sleep(&wait, deadline, due))
@@ -379,7 +400,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 	r->kind = kind;
 	r->fcinfo = fcinfo;
 	r->visibility_timeout = -1;
-	r->max = int_argument(fcinfo, 1, default_max);
+	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
 	result_begin(fcinfo, MESSAGE_COLUMNS);
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &r->queue);
 	check_max(r->max);
@@ -397,6 +418,8 @@ receive(Receive *r, int32 wait_seconds)
 	else
 	{
 		attempt(r);
+		if (r->over_limit)
+			metrics_report_over_limit();
 		storage_close(r->table, false);
 	}
 	if (r->found == 0)

@@ -33,6 +33,13 @@ typedef struct SqlResult
 #define sql_value(result, row, column) \
 	((result)->values[(row) * (result)->columns + (column)])
 
+/*
+ * The row of queue $1, for an UPDATE.  SnapshotSelf sees what its own
+ * statement wrote as well; a new version has another ctid, so that it is not
+ * met again.
+ */
+#define SQL_THE_QUEUE "ctid = (SELECT ctid FROM sqs.queue WHERE id = $1::int4)"
+
 /* in sql.c */
 extern SqlResult sql_run(SqlMode mode, const char *statement, int n,
 						 const char *const *args);

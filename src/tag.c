@@ -133,7 +133,7 @@ sqs_tag_queue(PG_FUNCTION_ARGS)
 	args[1] = JsonbToCString(NULL, &tags->root, VARSIZE(tags));
 	count = sql_run(SQL_ROW,
 					"UPDATE sqs.queue SET tags = tags || $2::jsonb"
-					" WHERE id = $1::int4"
+					" WHERE " SQL_THE_QUEUE
 					" RETURNING (SELECT count(*) FROM jsonb_object_keys(tags))",
 					2, args);
 	check_tag_count(pg_strtoint32(sql_value(&count, 0, 0)), queue.name);
@@ -163,7 +163,7 @@ sqs_untag_queue(PG_FUNCTION_ARGS)
 	args[1] = sql_array(PG_GETARG_ARRAYTYPE_P(1));
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET tags = tags - $2::text[]"
-			" WHERE id = $1::int4", 2, args);
+			" WHERE " SQL_THE_QUEUE, 2, args);
 	PG_RETURN_VOID();
 }
 
