@@ -29,16 +29,26 @@
 
 #define INSERT_CHUNK 1000		/* rows given to the table at once */
 
-/* Sets up the executor's part of a table. */
+/*
+ * Sets up the executor's part of a table.  To open an index can run functions
+ * its owner chose (in its expressions), so that is done as the owner.
+ */
 Writer *
 storage_open_writer(Relation rel)
 {
 	Writer	   *writer = palloc(sizeof(Writer));
+	Oid			user;
+	int			security;
 
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner, security |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	writer->estate = CreateExecutorState();
 	writer->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(writer->rri, false);
+	SetUserIdAndSecContext(user, security);
 	return writer;
 }
 
