@@ -35,6 +35,7 @@
 	{name, kind, USE_CREATE_AND_SET, false, 0, 0, {NULL}, {__VA_ARGS__}}
 #define READ_ONLY(name, kind, ...) \
 	{name, kind, USE_GET, false, 0, 0, {NULL}, {__VA_ARGS__}}
+#define COLUMN(name, type) {name, type}
 #define SECONDS(column) {"floor(extract(epoch FROM " column "))::int8", NULL}
 
 const Attribute attribute_table[ATTRIBUTES] = {
@@ -46,12 +47,14 @@ const Attribute attribute_table[ATTRIBUTES] = {
 			"receive_message_wait_time_seconds"),
 	INTEGER("VisibilityTimeout", 0, SQS_MAX_VISIBILITY_TIMEOUT,
 			"visibility_timeout"),
-	POLICY("Policy", KIND_POLICY, {"policy", "text"}),
+	POLICY("Policy", KIND_POLICY, COLUMN("policy", "text")),
 	POLICY("RedrivePolicy", KIND_REDRIVE_POLICY,
-		   {"dead_letter_queue", "text"}, {"max_receive_count", "int4"}),
+		   COLUMN("dead_letter_queue", "text"),
+		   COLUMN("max_receive_count", "int4")),
 	POLICY("RedriveAllowPolicy", KIND_REDRIVE_ALLOW_POLICY,
-		   {"redrive_permission", "text"}, {"redrive_source_queues", "text[]"}),
-	POLICY("KmsMasterKeyId", KIND_KEY, {"kms_master_key_id", "text"}),
+		   COLUMN("redrive_permission", "text"),
+		   COLUMN("redrive_source_queues", "text[]")),
+	POLICY("KmsMasterKeyId", KIND_KEY, COLUMN("kms_master_key_id", "text")),
 	INTEGER("KmsDataKeyReusePeriodSeconds", 60, 86400,
 			"kms_data_key_reuse_period_seconds"),
 	BOOLEAN("SqsManagedSseEnabled", USE_CREATE_AND_SET, false,
@@ -233,16 +236,16 @@ check_use(const Attribute *a, bool creating, bool fifo)
 static char *
 value_text(const Attribute *a, JsonbValue *value)
 {
-	char	   *text = json_scalar(value);
+	char	   *string = json_scalar(value);
 
 	if (value->type == jbvBinary &&
 		(a->kind == KIND_POLICY || a->kind == KIND_REDRIVE_POLICY ||
 		 a->kind == KIND_REDRIVE_ALLOW_POLICY))
-		text = JsonbToCString(NULL, value->val.binary.data,
-							  value->val.binary.len);
-	if (text == NULL)
+		string = JsonbToCString(NULL, value->val.binary.data,
+								value->val.binary.len);
+	if (string == NULL)
 		report_value(a, "A value is a JSON string, number or boolean; of a policy, an object.");
-	return text;
+	return string;
 }
 
 /* Reads one member of the attributes given. */
