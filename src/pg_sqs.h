@@ -115,8 +115,9 @@ typedef struct Position
 	int64		id;
 } Position;
 
-#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
-#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})	/* or: none */
+#define POSITION(at, id) ((Position) {at, id})
+#define POSITION_MIN POSITION(DT_NOBEGIN, PG_INT64_MIN)
+#define POSITION_MAX POSITION(DT_NOEND, PG_INT64_MAX)	/* or: none */
 
 static inline bool
 position_before(Position a, Position b)

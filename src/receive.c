@@ -241,10 +241,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = (Position) {r->now, POSITION_MAX.id};
+			walked_to = POSITION(r->now, POSITION_MAX.id);
 			break;
 		}
-		walked_to = (Position) {m.visible_at, m.id};
+		walked_to = POSITION(m.visible_at, m.id);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
