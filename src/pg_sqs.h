@@ -72,6 +72,8 @@ extern void catalog_get(text *name, Queue *queue);
 pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
+extern Oid	catalog_table_owner(Oid relid);
+extern uint64 catalog_generation(void);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
 extern void catalog_end(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
@@ -153,6 +155,7 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
+extern bool storage_row_is_free(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
@@ -272,6 +275,7 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
+extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
 
@@ -303,6 +307,7 @@ extern void shmem_init(void);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
+extern uint64 shmem_changes(Oid relid);
 extern bool shmem_count_is_due(Oid relid, TimestampTz now);
 extern uint64 shmem_begin_count(Oid relid);
 extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
@@ -375,6 +380,9 @@ extern void effects_note(Effects *effects, Position at_commit,
 extern void effects_lose_receive(Effects *effects, int64 id);
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
 extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
+/* in verify.c */
+extern int	verify_cursor(QueueTable *table, Oid relid);
 
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState

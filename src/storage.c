@@ -32,6 +32,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -42,6 +43,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -341,6 +343,23 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	}
 	index_endscan(scan);
 	return due;
+}
+
+/* Whether no open transaction has changed or locked the row found last. */
+bool
+storage_row_is_free(QueueTable *table)
+{
+	HeapTupleHeader tuple;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return false;
+	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple->t_data;
+	if (tuple->t_infomask & HEAP_XMAX_INVALID)
+		return true;
+	if (tuple->t_infomask & HEAP_XMAX_IS_MULTI)
+		return !MultiXactIdIsRunning(HeapTupleHeaderGetRawXmax(tuple),
+									 HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask));
+	return !TransactionIdIsInProgress(HeapTupleHeaderGetRawXmax(tuple));
 }
 
 /* Where the row found last is, for a receipt handle. */
