@@ -367,7 +367,7 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 static void
 drop_table(const char *name, int32 id)
 {
-	Queue		queue;
+	Queue		queue = {0};
 
 	queue.relid = find_table(id);
 	if (!OidIsValid(queue.relid))
