@@ -26,6 +26,7 @@
 #define SQS_MAX_DELAY_SECONDS 900
 #define SQS_MAX_WAIT_SECONDS 20
 #define SQS_MAX_BATCH_BYTES 1048576
+#define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
 /* in pg_sqs.c: settings */
