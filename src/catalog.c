@@ -40,6 +40,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -82,6 +83,7 @@ static Oid	catalog_name_index = InvalidOid;
 static Oid	catalog_owner = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
 static uint64 generation = 0;	/* counts changes of sqs.queue */
+static uint64 invalidations = 0;	/* of relations, that we heard of */
 
 /* what catalog_begin changed and catalog_end restores */
 static Oid	saved_user;
@@ -112,6 +114,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	RelidEntry *found;
 
+	invalidations++;
 	if (relid == InvalidOid || relid == catalog_relid)
 		forget_all();
 	else if (by_relid != NULL)
@@ -277,6 +280,7 @@ load_table(Queue *queue)
 	if (rel == NULL)
 		return false;
 	queue->owner = rel->rd_rel->relowner;
+	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(queue->owner, security |
@@ -356,8 +360,9 @@ load_queue(const char *name, Queue *queue)
 }
 
 /*
- * Remembers a queue read from the catalog.  A table that was dropped and made
- * again under another OID leaves its old OID behind, which does no harm.
+ * Remembers a queue read from the catalog, as valid unless anything changed
+ * while it was read.  A table that was dropped and made again under another
+ * OID leaves its old OID behind, which does no harm.
  */
 static void
 remember_queue(const Queue *queue)
@@ -370,7 +375,7 @@ remember_queue(const Queue *queue)
 	entry->queue = *queue;
 	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
 	by_oid->entry = entry;
-	entry->valid = true;
+	entry->valid = queue->invalidations == invalidations;
 }
 
 /* Finds a queue by name; false if there is none. */
@@ -379,6 +384,8 @@ catalog_find(const char *name, Queue *queue)
 {
 	CacheEntry *entry;
 
+	if (strlen(name) > SQS_MAX_NAME)
+		return false;
 	if (by_name == NULL)
 		create_cache();
 	entry = hash_search(by_name, name, HASH_FIND, NULL);
@@ -389,7 +396,8 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	if (strlen(name) > SQS_MAX_NAME || !load_queue(name, queue))
+	queue->invalidations = invalidations;
+	if (!load_queue(name, queue))
 		return false;
 	remember_queue(queue);
 	return true;
@@ -402,7 +410,7 @@ catalog_is_current(const Queue *queue)
 	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
 
 	return entry != NULL && entry->valid &&
-		entry->queue.relid == queue->relid;
+		entry->queue.invalidations == queue->invalidations;
 }
 
 /* Raises the error for a queue that is not there. */
@@ -477,7 +485,10 @@ catalog_end(void)
 	SetUserIdAndSecContext(saved_user, saved_security);
 }
 
-/* Raises an error unless the user has all of these privileges on the queue. */
+/*
+ * Raises an error unless the user has all of these privileges on the queue.
+ * Policies of row security would be passed by, so they are refused.
+ */
 void
 check_queue_privilege(const Queue *queue, AclMode mode)
 {
@@ -486,6 +497,12 @@ check_queue_privilege(const Queue *queue, AclMode mode)
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for queue \"%s\"", queue->name),
 				errhint("The queue's owner can grant it with sqs_add_permission()."));
+	if (queue->row_security &&
+		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("queue \"%s\" has row security enabled", queue->name),
+				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
 }
 
 /* Raises an error unless the user owns the queue. */

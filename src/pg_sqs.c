@@ -16,7 +16,10 @@
 #include "compat.h"
 #include "pg_sqs.h"
 
-PG_MODULE_MAGIC_EXT(.name = "pg_sqs", .version = "1.0");
+PG_MODULE_MAGIC_EXT(
+					.name = "pg_sqs",
+					.version = "1.0"
+);
 
 int			sqs_max_queues = 1024;
 bool		sqs_worker = true;

@@ -50,6 +50,7 @@ typedef struct Queue
 {
 	char		name[SQS_MAX_NAME + 1];
 	int32		id;
+	uint64		invalidations;	/* heard of when this was read */
 	Oid			relid;			/* the table of its messages */
 	Oid			owner;			/* of that table */
 	Oid			pkey;			/* index on (id) */
@@ -57,6 +58,7 @@ typedef struct Queue
 	Oid			sequence;		/* of ids */
 	bool		plain;			/* no triggers and no indexes but ours: the
 								 * executor is not needed to write */
+	bool		row_security;	/* it has policies, which we cannot apply */
 	bool		fifo;
 	int32		delay_seconds;
 	int32		maximum_message_size;
@@ -114,8 +116,9 @@ typedef struct Position
 	int64		id;
 } Position;
 
-#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
-#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})	/* or: none */
+#define POSITION(at, id) ((Position) {at, id})
+#define POSITION_MIN POSITION(DT_NOBEGIN, PG_INT64_MIN)
+#define POSITION_MAX POSITION(DT_NOEND, PG_INT64_MAX)	/* or: none */
 
 static inline bool
 position_before(Position a, Position b)
@@ -270,6 +273,7 @@ typedef struct Redrive
 } Redrive;
 
 extern bool redrive_is_due(const Queue *queue, const Message *message);
+extern bool redrive_find(const Queue *queue, Queue *target);
 extern bool redrive_open(const Queue *queue, Redrive *redrive);
 extern void redrive_close(Redrive *redrive);
 extern void redrive_insert(Redrive *redrive, const Queue *source,

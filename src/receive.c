@@ -200,14 +200,16 @@ must_redrive(Receive *r, const Message *m)
 {
 	if (!redrive_is_due(&r->queue, m) || r->no_redrive)
 		return false;
-	if (r->kind == RECEIVE_PEEK)
+	if (r->redriving)
 		return true;
-	if (!r->redriving)
+	if (r->kind == RECEIVE_PEEK)
+		r->no_redrive = !redrive_find(&r->queue, &r->redrive.queue);
+	else
 	{
 		r->redriving = redrive_open(&r->queue, &r->redrive);
 		r->no_redrive = !r->redriving;
 	}
-	return r->redriving;
+	return !r->no_redrive;
 }
 
 /* Does with a message that is due what is to be done. */
@@ -239,10 +241,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = (Position) {r->now, POSITION_MAX.id};
+			walked_to = POSITION(r->now, POSITION_MAX.id);
 			break;
 		}
-		walked_to = (Position) {m.visible_at, m.id};
+		walked_to = POSITION(m.visible_at, m.id);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}

@@ -203,7 +203,7 @@ static void
 note_write(QueueTable *table, const Message *m)
 {
 	Position	from = storage_row_position(table);
-	Position	to = m ? (Position) {m->visible_at, m->id} : POSITION_MAX;
+	Position	to = m ? POSITION(m->visible_at, m->id) : POSITION_MAX;
 
 	if (table->writer != NULL)
 		to = position_min(to, from);
