@@ -310,6 +310,13 @@ COMMENT ON FUNCTION sqs.verify_cursor(text) IS 'how many messages receives would
 GRANT USAGE ON SCHEMA sqs TO PUBLIC;
 
 --
+-- Maintenance
+--
+CREATE FUNCTION sqs_maintain() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
+
+--
 -- Background workers.  This comes last: when the transaction commits, the
 -- launcher hears of this database.
 --

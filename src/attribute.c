@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 
 #include "pg_sqs.h"
@@ -35,7 +36,6 @@
 	{name, kind, USE_CREATE_AND_SET, false, 0, 0, {NULL}, {__VA_ARGS__}}
 #define READ_ONLY(name, kind, ...) \
 	{name, kind, USE_GET, false, 0, 0, {NULL}, {__VA_ARGS__}}
-#define COLUMN(name, type) {name, type}
 #define SECONDS(column) {"floor(extract(epoch FROM " column "))::int8", NULL}
 
 const Attribute attribute_table[ATTRIBUTES] = {
@@ -47,14 +47,12 @@ const Attribute attribute_table[ATTRIBUTES] = {
 			"receive_message_wait_time_seconds"),
 	INTEGER("VisibilityTimeout", 0, SQS_MAX_VISIBILITY_TIMEOUT,
 			"visibility_timeout"),
-	POLICY("Policy", KIND_POLICY, COLUMN("policy", "text")),
+	POLICY("Policy", KIND_POLICY, {"policy", "text"}),
 	POLICY("RedrivePolicy", KIND_REDRIVE_POLICY,
-		   COLUMN("dead_letter_queue", "text"),
-		   COLUMN("max_receive_count", "int4")),
+		   {"dead_letter_queue", "text"}, {"max_receive_count", "int4"}),
 	POLICY("RedriveAllowPolicy", KIND_REDRIVE_ALLOW_POLICY,
-		   COLUMN("redrive_permission", "text"),
-		   COLUMN("redrive_source_queues", "text[]")),
-	POLICY("KmsMasterKeyId", KIND_KEY, COLUMN("kms_master_key_id", "text")),
+		   {"redrive_permission", "text"}, {"redrive_source_queues", "text[]"}),
+	POLICY("KmsMasterKeyId", KIND_KEY, {"kms_master_key_id", "text"}),
 	INTEGER("KmsDataKeyReusePeriodSeconds", 60, 86400,
 			"kms_data_key_reuse_period_seconds"),
 	BOOLEAN("SqsManagedSseEnabled", USE_CREATE_AND_SET, false,
@@ -85,21 +83,41 @@ attribute_find(const char *name)
 	return -1;
 }
 
+/* What a person can do about a name that is no attribute's. */
+static const char *
+suggest_attribute(const char *name)
+{
+	StringInfoData hint;
+
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (pg_strcasecmp(attribute_table[i].name, name) == 0)
+			return psprintf("Perhaps you mean \"%s\".", attribute_table[i].name);
+	initStringInfo(&hint);
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (attribute_table[i].use != USE_GET)
+			appendStringInfo(&hint, "%s%s", i > 0 ? ", " : "Attributes are ",
+							 attribute_table[i].name);
+	appendStringInfoChar(&hint, '.');
+	return hint.data;
+}
+
 /* Raises the error for an attribute that does not exist or cannot be given. */
 void
 report_unknown_attribute(const char *name)
 {
 	int			i = attribute_find(name);
-	const char *hint = "SELECT sqs_get_queue_attributes(...) shows the attributes of a queue.";
+	const char *hint;
 
-	if (i >= 0 && attribute_table[i].use == USE_GET)
+	if (i < 0)
+		hint = suggest_attribute(name);
+	else if (attribute_table[i].use == USE_GET)
 		hint = "This attribute can be read but not set.";
-	else if (i >= 0 && attribute_table[i].fifo)
+	else if (attribute_table[i].fifo)
 		hint = "Only FIFO queues have this attribute.";
-	else if (i >= 0)
+	else
 		hint = "This attribute can be given only when the queue is created.";
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, hint,
-					"Unknown Attribute %s.", name);
+					"Unknown Attribute %s.", excerpt(name, strlen(name)));
 	pg_unreachable();
 }
 
@@ -236,16 +254,15 @@ check_use(const Attribute *a, bool creating, bool fifo)
 static char *
 value_text(const Attribute *a, JsonbValue *value)
 {
-	char	   *string = json_scalar(value);
+	char	   *text = json_scalar(value);
 
 	if (value->type == jbvBinary &&
 		(a->kind == KIND_POLICY || a->kind == KIND_REDRIVE_POLICY ||
 		 a->kind == KIND_REDRIVE_ALLOW_POLICY))
-		string = JsonbToCString(NULL, value->val.binary.data,
-								value->val.binary.len);
-	if (string == NULL)
+		text = json_text(value);
+	if (text == NULL)
 		report_value(a, "A value is a JSON string, number or boolean; of a policy, an object.");
-	return string;
+	return text;
 }
 
 /* Reads one member of the attributes given. */

@@ -20,7 +20,9 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/relscan.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -38,6 +40,8 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -78,6 +82,8 @@ static Oid	catalog_relid = InvalidOid; /* sqs.queue */
 static Oid	catalog_name_index = InvalidOid;
 static Oid	catalog_owner = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
+static uint64 generation = 0;	/* counts changes of sqs.queue */
+static uint64 invalidations = 0;	/* of relations, that we heard of */
 
 /* what catalog_begin changed and catalog_end restores */
 static Oid	saved_user;
@@ -94,6 +100,7 @@ forget_all(void)
 	CacheEntry *entry;
 
 	catalog_valid = false;
+	generation++;
 	if (by_name == NULL)
 		return;
 	hash_seq_init(&seq, by_name);
@@ -107,6 +114,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	RelidEntry *found;
 
+	invalidations++;
 	if (relid == InvalidOid || relid == catalog_relid)
 		forget_all();
 	else if (by_relid != NULL)
@@ -152,23 +160,39 @@ catalog_relation(const char *name)
 	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
 }
 
+/* The owner of a table; InvalidOid if it is gone. */
+Oid
+catalog_table_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* A number that changes when anything in sqs.queue does. */
+uint64
+catalog_generation(void)
+{
+	return generation;
+}
+
 /* Finds sqs.queue and its index; an error where the extension is not there. */
 static void
 find_catalog(void)
 {
 	Oid			relid = catalog_relation("queue");
-	HeapTuple	tuple;
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("extension \"pg_sqs\" is not installed in this database"),
 				errhint("Run CREATE EXTENSION pg_sqs."));
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	catalog_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
+	catalog_owner = catalog_table_owner(relid);
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
@@ -233,12 +257,18 @@ load_indexes(Relation rel, Queue *queue)
 						queue->id));
 }
 
-/* Fills in what there is to know of a queue's table; false if it is gone. */
+/*
+ * Fills in what there is to know of a queue's table; false if it is gone.  To
+ * look at an index can run functions its owner chose (in its predicate), so
+ * that is done as the owner.
+ */
 static bool
 load_table(Queue *queue)
 {
 	char		name[NAMEDATALEN];
 	Relation	rel;
+	Oid			user;
+	int			security;
 
 	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
 	queue->sequence = catalog_relation(name);
@@ -250,8 +280,14 @@ load_table(Queue *queue)
 	if (rel == NULL)
 		return false;
 	queue->owner = rel->rd_rel->relowner;
+	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(queue->owner, security |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	load_indexes(rel, queue);
+	SetUserIdAndSecContext(user, security);
 	relation_close(rel, AccessShareLock);
 	return true;
 }
@@ -286,11 +322,17 @@ load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
 #undef INT_COLUMN
 }
 
-/* Reads a queue from sqs.queue; false if there is none of that name. */
+/*
+ * Reads a queue from sqs.queue; false if there is none of that name.  The scan
+ * returns every version and visibility is tested here: at SERIALIZABLE an MVCC
+ * scan would have sessions that create or change other queues conflict with
+ * this one.
+ */
 static bool
 load_queue(const char *name, Queue *queue)
 {
 	Relation	rel;
+	Snapshot	snapshot;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
@@ -299,8 +341,12 @@ load_queue(const char *name, Queue *queue)
 	rel = table_open(catalog_relid, AccessShareLock);
 	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
-	scan = systable_beginscan(rel, catalog_name_index, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(rel, catalog_name_index, true, SnapshotAny, 1, &key);
+	do
+		tuple = systable_getnext(scan);
+	while (HeapTupleIsValid(tuple) &&
+		   !table_tuple_satisfies_snapshot(rel, scan->slot, snapshot));
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
@@ -308,13 +354,15 @@ load_queue(const char *name, Queue *queue)
 		load_row(tuple, RelationGetDescr(rel), queue);
 	}
 	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
 	return found && load_table(queue);
 }
 
 /*
- * Remembers a queue read from the catalog.  A table that was dropped and made
- * again under another OID leaves its old OID behind, which does no harm.
+ * Remembers a queue read from the catalog, as valid unless anything changed
+ * while it was read.  A table that was dropped and made again under another
+ * OID leaves its old OID behind, which does no harm.
  */
 static void
 remember_queue(const Queue *queue)
@@ -327,7 +375,7 @@ remember_queue(const Queue *queue)
 	entry->queue = *queue;
 	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
 	by_oid->entry = entry;
-	entry->valid = true;
+	entry->valid = queue->invalidations == invalidations;
 }
 
 /* Finds a queue by name; false if there is none. */
@@ -336,6 +384,8 @@ catalog_find(const char *name, Queue *queue)
 {
 	CacheEntry *entry;
 
+	if (strlen(name) > SQS_MAX_NAME)
+		return false;
 	if (by_name == NULL)
 		create_cache();
 	entry = hash_search(by_name, name, HASH_FIND, NULL);
@@ -346,7 +396,8 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	if (strlen(name) > SQS_MAX_NAME || !load_queue(name, queue))
+	queue->invalidations = invalidations;
+	if (!load_queue(name, queue))
 		return false;
 	remember_queue(queue);
 	return true;
@@ -359,7 +410,7 @@ catalog_is_current(const Queue *queue)
 	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
 
 	return entry != NULL && entry->valid &&
-		entry->queue.relid == queue->relid;
+		entry->queue.invalidations == queue->invalidations;
 }
 
 /* Raises the error for a queue that is not there. */
@@ -434,7 +485,10 @@ catalog_end(void)
 	SetUserIdAndSecContext(saved_user, saved_security);
 }
 
-/* Raises an error unless the user has all of these privileges on the queue. */
+/*
+ * Raises an error unless the user has all of these privileges on the queue.
+ * Policies of row security would be passed by, so they are refused.
+ */
 void
 check_queue_privilege(const Queue *queue, AclMode mode)
 {
@@ -443,6 +497,12 @@ check_queue_privilege(const Queue *queue, AclMode mode)
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for queue \"%s\"", queue->name),
 				errhint("The queue's owner can grant it with sqs_add_permission()."));
+	if (queue->row_security &&
+		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("queue \"%s\" has row security enabled", queue->name),
+				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
 }
 
 /* Raises an error unless the user owns the queue. */

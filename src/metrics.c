@@ -240,11 +240,17 @@ recount(Queue *queue)
 	shmem_set_gauges(queue->relid, count.values, changes, count.next_due);
 }
 
-/* Does so if something changed or fell due since, and it is time. */
+/*
+ * Does so if something changed or fell due since, and it is time; not in a
+ * transaction whose own changes are yet to be added.
+ */
 void
 metrics_refresh(Queue *queue)
 {
-	if (shmem_count_is_due(queue->relid, GetCurrentTimestamp()))
+	int64		own[METRIC_COUNT];
+
+	if (!xact_own_metrics(queue->relid, own) &&
+		shmem_count_is_due(queue->relid, GetCurrentTimestamp()))
 		recount(queue);
 }
 

@@ -49,6 +49,7 @@ typedef struct Queue
 {
 	char		name[SQS_MAX_NAME + 1];
 	int32		id;
+	uint64		invalidations;	/* heard of when this was read */
 	Oid			relid;			/* the table of its messages */
 	Oid			owner;			/* of that table */
 	Oid			pkey;			/* index on (id) */
@@ -56,6 +57,7 @@ typedef struct Queue
 	Oid			sequence;		/* of ids */
 	bool		plain;			/* no triggers and no indexes but ours: the
 								 * executor is not needed to write */
+	bool		row_security;	/* it has policies, which we cannot apply */
 	bool		fifo;
 	int32		delay_seconds;
 	int32		maximum_message_size;
@@ -72,6 +74,8 @@ extern void catalog_get(text *name, Queue *queue);
 pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
+extern Oid	catalog_table_owner(Oid relid);
+extern uint64 catalog_generation(void);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
 extern void catalog_end(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
@@ -268,12 +272,14 @@ typedef struct Redrive
 } Redrive;
 
 extern bool redrive_is_due(const Queue *queue, const Message *message);
+extern bool redrive_find(const Queue *queue, Queue *target);
 extern bool redrive_open(const Queue *queue, Redrive *redrive);
 extern void redrive_close(Redrive *redrive);
 extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
+extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
 
@@ -305,6 +311,7 @@ extern void shmem_init(void);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
+extern uint64 shmem_changes(Oid relid);
 extern bool shmem_count_is_due(Oid relid, TimestampTz now);
 extern uint64 shmem_begin_count(Oid relid);
 extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,

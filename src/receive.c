@@ -58,17 +58,23 @@ PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
 
 /*
- * Whether a message is past the retention period of its queue.  The clock
- * goes on when a message moves to a dead-letter queue; a FIFO queue's starts
- * anew.
+ * When the retention period of a message is over.  Its clock goes on when a
+ * message moves to a dead-letter queue; a FIFO queue's starts anew.
  */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+TimestampTz
+message_expiry(const Queue *queue, const Message *message)
 {
 	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
 		message->enqueued_at : message->sent_at;
 
-	return now - from >= queue->message_retention_period * USECS_PER_SEC;
+	return from + queue->message_retention_period * USECS_PER_SEC;
+}
+
+/* Whether it is over. */
+bool
+message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+{
+	return message_expiry(queue, message) <= now;
 }
 
 /* A value as it is to be returned: not a pointer to where it is stored. */
@@ -194,14 +200,16 @@ must_redrive(Receive *r, const Message *m)
 {
 	if (!redrive_is_due(&r->queue, m) || r->no_redrive)
 		return false;
-	if (r->kind == RECEIVE_PEEK)
+	if (r->redriving)
 		return true;
-	if (!r->redriving)
+	if (r->kind == RECEIVE_PEEK)
+		r->no_redrive = !redrive_find(&r->queue, &r->redrive.queue);
+	else
 	{
 		r->redriving = redrive_open(&r->queue, &r->redrive);
 		r->no_redrive = !r->redriving;
 	}
-	return r->redriving;
+	return !r->no_redrive;
 }
 
 /* Does with a message that is due what is to be done. */

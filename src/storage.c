@@ -46,7 +46,6 @@
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -79,31 +78,28 @@ storage_check_layout(Relation rel, const char *queue_name)
 						SQS_SCHEMA, RelationGetRelationName(rel)));
 }
 
-/* Locks the table of a queue, finding it again if it changed; false if gone. */
+/*
+ * Locks the table of a queue, finding it again if it changed; false if gone.
+ * What is found while its lock is held does not change any more.
+ */
 static bool
 lock_table(Queue *queue, LOCKMODE lockmode)
 {
 	for (;;)
 	{
-		LockRelationOid(queue->relid, lockmode);
+		Oid			locked = queue->relid;
+		bool		found;
+
+		LockRelationOid(locked, lockmode);
 		if (catalog_is_current(queue))
 			return true;
-		UnlockRelationOid(queue->relid, lockmode);
-		if (!catalog_find(queue->name, queue))
+		found = catalog_find(queue->name, queue);
+		if (found && queue->relid == locked)
+			return true;
+		UnlockRelationOid(locked, lockmode);
+		if (!found)
 			return false;
 	}
-}
-
-/* Refuses a table on which the user is subject to row security. */
-static void
-check_row_security(Relation rel, const Queue *queue)
-{
-	if (rel->rd_rel->relrowsecurity &&
-		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
-		ereport(ERROR,
-				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("queue \"%s\" has row security enabled", queue->name),
-				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
 }
 
 /*
@@ -121,7 +117,6 @@ storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **result)
 	table->queue = queue;
 	table->lockmode = lockmode;
 	table->rel = table_open(queue->relid, NoLock);
-	check_row_security(table->rel, queue);
 	table->pkey = index_open(queue->pkey, lockmode);
 	table->due = index_open(queue->due_index, lockmode);
 	table->slot = table_slot_create(table->rel, NULL);

@@ -88,8 +88,7 @@ SELECT FROM sqs_send('s', 'a');
 SELECT take('s', 10) AS h \gset
 SELECT from_now(sqs_change_visibility('s', :'h', 100));
 SELECT let_pass('s', '50 s');
-SELECT from_now(sqs_change_visibility('s', :'h', 100)), from_now(visible_at) FROM sqs.queue,
-	LATERAL (SELECT visible_at FROM sqs_peek('s')) m WHERE name = 's';
+SELECT from_now(sqs_change_visibility('s', :'h', 100));
 SELECT from_now(sqs_change_visibility('s', :'h', t)) FROM unnest('{1, 43199, 0}'::int[]) t;
 -- 0: visible at once; count and first receive stay
 SELECT body, receive_count, from_now(first_received_at), from_now(visible_at) FROM sqs_receive('s');
@@ -130,7 +129,7 @@ SELECT sqs_purge_queue('s');
 -- range, NULL
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s') AS h \gset
-SELECT try_hide('s', :'h', t) FROM unnest('{-2147483648, -1, 43201, 2147483647, NULL}'::text[]) t;
+SELECT try_hide('s', :'h', t) FROM unnest('{-2147483648, -1, 43201, 2147483647}'::text[]) t;
 SELECT try_hide('s', :'h', 'NULL');
 -- undone with its savepoint
 BEGIN;
@@ -239,7 +238,7 @@ SELECT body FROM sqs_receive('s', 10) ORDER BY 1;
 SELECT id, error_code, masked(error_message)
 FROM unnest('{-1, 0, 43199, 43200, 43201}'::int[]) t, sqs_change_visibility_batch('s', hide_batch(to_jsonb(t), (:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message)
-FROM unnest('{null, "12", "x", 1.5, true, 99999999999}'::jsonb[]) t, sqs_change_visibility_batch('s', hide_batch(t, (:'hs'::text[])[1]));
+FROM unnest(ARRAY['null', '"12"', '"x"', '1.5', 'true', '99999999999', '[]']::jsonb[]) t, sqs_change_visibility_batch('s', hide_batch(t, (:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message) FROM sqs_change_visibility_batch('s', batch((:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message), num_nulls(message_id, sequence_number, md5_of_message_body, md5_of_message_attributes)
 FROM sqs_delete_batch('s', batch((:'hs'::text[])[3], 'garbage', (:'hs'::text[])[1], (:'hs'::text[])[4], :'foreign', NULL, (:'hs'::text[])[3]));
