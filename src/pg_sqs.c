@@ -78,7 +78,7 @@ define_user_settings(void)
 	DefineCustomIntVariable("pg_sqs.max_batch_size",
 							"Sets the most messages of a receive and entries of a batch.",
 							"Amazon SQS has 10.",
-							&sqs_max_batch_size, 10, 1, 10000,
+							&sqs_max_batch_size, 10, 1, SQS_MAX_BATCH_SIZE,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("pg_sqs.async_receive",
 							 "Lets a transaction that only received commit without waiting for the WAL flush.",

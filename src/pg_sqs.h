@@ -26,6 +26,7 @@
 #define SQS_MAX_DELAY_SECONDS 900
 #define SQS_MAX_WAIT_SECONDS 20
 #define SQS_MAX_BATCH_BYTES 1048576
+#define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
 /* in pg_sqs.c: settings */
@@ -194,14 +195,24 @@ extern const char *excerpt(const char *value, int length);
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
 
-/* in attribute_syntax.c: names and values of message attributes */
+/* in attribute_syntax.c: names, types and values of message attributes */
+typedef enum AttributeBase
+{
+	ATTRIBUTE_STRING,
+	ATTRIBUTE_NUMBER,
+	ATTRIBUTE_BINARY
+} AttributeBase;
+
 typedef struct Bytes
 {
 	const char *data;
 	int			length;
 } Bytes;
 
+extern const char *const attribute_base_names[];
+
 extern int	count_characters(Bytes utf8);
+extern bool attribute_base(Bytes type, AttributeBase *base);
 extern const char *attribute_name_problem(Bytes name);
 extern bool is_attribute_number(Bytes string);
 extern bool decode_base64(const char *string, int length, Bytes *bytes);

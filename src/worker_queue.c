@@ -104,6 +104,7 @@ static void
 start_over(WorkerQueue *queue)
 {
 	queue->short_walk.from = POSITION_MIN;
+	queue->short_walk.again = POSITION_MAX;
 	queue->long_walking = false;
 	queue->long_after = queue->expiry = 0;
 	queue->look_at = queue->rest_until = queue->delay = 0;
