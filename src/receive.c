@@ -390,7 +390,7 @@ check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues take a ReceiveRequestAttemptId.",
 						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						id);
+						excerpt(id, strlen(id)));
 }
 
 /* Takes the arguments that all three functions have in common. */
