@@ -293,9 +293,28 @@ CREATE FUNCTION sqs_reset_metrics(queue_name text DEFAULT NULL) RETURNS void
 COMMENT ON FUNCTION sqs_reset_metrics(text) IS 'zeroes the counters of a queue, or of all queues the caller owns; not undone by a rollback';
 
 --
+-- The cursor: where receives start to look (not needed for any answer)
+--
+CREATE FUNCTION sqs.cursor(queue_name text, OUT visible_at timestamptz, OUT id bigint,
+		OUT prepared boolean, OUT waiters int)
+	AS 'MODULE_PATHNAME', 'sqs_cursor' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.cursor(text) IS 'where receives of a queue start to look, whether a prepared transaction holds that back, and how many sessions wait; NULL without a place in shared memory';
+
+CREATE FUNCTION sqs.verify_cursor(queue_name text) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'sqs_verify_cursor' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs.verify_cursor(text) IS 'how many messages receives would have missed, because something else than the sqs_ functions wrote to the table; they no longer do';
+
+--
 -- Privileges: queues are guarded by their tables' own
 --
 GRANT USAGE ON SCHEMA sqs TO PUBLIC;
+
+--
+-- Maintenance
+--
+CREATE FUNCTION sqs_maintain() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
 
 --
 -- Background workers.  This comes last: when the transaction commits, the

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 
 #include "pg_sqs.h"
@@ -82,21 +83,41 @@ attribute_find(const char *name)
 	return -1;
 }
 
+/* What a person can do about a name that is no attribute's. */
+static const char *
+suggest_attribute(const char *name)
+{
+	StringInfoData hint;
+
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (pg_strcasecmp(attribute_table[i].name, name) == 0)
+			return psprintf("Perhaps you mean \"%s\".", attribute_table[i].name);
+	initStringInfo(&hint);
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (attribute_table[i].use != USE_GET)
+			appendStringInfo(&hint, "%s%s", i > 0 ? ", " : "Attributes are ",
+							 attribute_table[i].name);
+	appendStringInfoChar(&hint, '.');
+	return hint.data;
+}
+
 /* Raises the error for an attribute that does not exist or cannot be given. */
 void
 report_unknown_attribute(const char *name)
 {
 	int			i = attribute_find(name);
-	const char *hint = "SELECT sqs_get_queue_attributes(...) shows the attributes of a queue.";
+	const char *hint;
 
-	if (i >= 0 && attribute_table[i].use == USE_GET)
+	if (i < 0)
+		hint = suggest_attribute(name);
+	else if (attribute_table[i].use == USE_GET)
 		hint = "This attribute can be read but not set.";
-	else if (i >= 0 && attribute_table[i].fifo)
+	else if (attribute_table[i].fifo)
 		hint = "Only FIFO queues have this attribute.";
-	else if (i >= 0)
+	else
 		hint = "This attribute can be given only when the queue is created.";
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, hint,
-					"Unknown Attribute %s.", name);
+					"Unknown Attribute %s.", excerpt(name, strlen(name)));
 	pg_unreachable();
 }
 
@@ -238,8 +259,7 @@ value_text(const Attribute *a, JsonbValue *value)
 	if (value->type == jbvBinary &&
 		(a->kind == KIND_POLICY || a->kind == KIND_REDRIVE_POLICY ||
 		 a->kind == KIND_REDRIVE_ALLOW_POLICY))
-		text = JsonbToCString(NULL, value->val.binary.data,
-							  value->val.binary.len);
+		text = json_text(value);
 	if (text == NULL)
 		report_value(a, "A value is a JSON string, number or boolean; of a policy, an object.");
 	return text;

@@ -20,7 +20,9 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/relscan.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -39,6 +41,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -79,7 +82,8 @@ static Oid	catalog_relid = InvalidOid; /* sqs.queue */
 static Oid	catalog_name_index = InvalidOid;
 static Oid	catalog_owner = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
-static uint64 generation = 0;	/* changes of relations heard of */
+static uint64 generation = 0;	/* counts changes of sqs.queue */
+static uint64 invalidations = 0;	/* of relations, that we heard of */
 
 /* what catalog_begin changed and catalog_end restores */
 static Oid	saved_user;
@@ -96,6 +100,7 @@ forget_all(void)
 	CacheEntry *entry;
 
 	catalog_valid = false;
+	generation++;
 	if (by_name == NULL)
 		return;
 	hash_seq_init(&seq, by_name);
@@ -109,7 +114,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	RelidEntry *found;
 
-	generation++;
+	invalidations++;
 	if (relid == InvalidOid || relid == catalog_relid)
 		forget_all();
 	else if (by_relid != NULL)
@@ -155,23 +160,39 @@ catalog_relation(const char *name)
 	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
 }
 
+/* The owner of a table; InvalidOid if it is gone. */
+Oid
+catalog_table_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* A number that changes when anything in sqs.queue does. */
+uint64
+catalog_generation(void)
+{
+	return generation;
+}
+
 /* Finds sqs.queue and its index; an error where the extension is not there. */
 static void
 find_catalog(void)
 {
 	Oid			relid = catalog_relation("queue");
-	HeapTuple	tuple;
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("extension \"pg_sqs\" is not installed in this database"),
 				errhint("Run CREATE EXTENSION pg_sqs."));
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	catalog_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
+	catalog_owner = catalog_table_owner(relid);
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
@@ -236,12 +257,18 @@ load_indexes(Relation rel, Queue *queue)
 						queue->id));
 }
 
-/* Fills in what there is to know of a queue's table; false if it is gone. */
+/*
+ * Fills in what there is to know of a queue's table; false if it is gone.  To
+ * look at an index can run functions its owner chose (in its predicate), so
+ * that is done as the owner.
+ */
 static bool
 load_table(Queue *queue)
 {
 	char		name[NAMEDATALEN];
 	Relation	rel;
+	Oid			user;
+	int			security;
 
 	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
 	queue->sequence = catalog_relation(name);
@@ -255,7 +282,12 @@ load_table(Queue *queue)
 	queue->owner = rel->rd_rel->relowner;
 	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(queue->owner, security |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	load_indexes(rel, queue);
+	SetUserIdAndSecContext(user, security);
 	relation_close(rel, AccessShareLock);
 	return true;
 }
@@ -290,11 +322,17 @@ load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
 #undef INT_COLUMN
 }
 
-/* Reads a queue from sqs.queue; false if there is none of that name. */
+/*
+ * Reads a queue from sqs.queue; false if there is none of that name.  The scan
+ * returns every version and visibility is tested here: at SERIALIZABLE an MVCC
+ * scan would have sessions that create or change other queues conflict with
+ * this one.
+ */
 static bool
 load_queue(const char *name, Queue *queue)
 {
 	Relation	rel;
+	Snapshot	snapshot;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
@@ -303,8 +341,12 @@ load_queue(const char *name, Queue *queue)
 	rel = table_open(catalog_relid, AccessShareLock);
 	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
-	scan = systable_beginscan(rel, catalog_name_index, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(rel, catalog_name_index, true, SnapshotAny, 1, &key);
+	do
+		tuple = systable_getnext(scan);
+	while (HeapTupleIsValid(tuple) &&
+		   !table_tuple_satisfies_snapshot(rel, scan->slot, snapshot));
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
@@ -312,6 +354,7 @@ load_queue(const char *name, Queue *queue)
 		load_row(tuple, RelationGetDescr(rel), queue);
 	}
 	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
 	return found && load_table(queue);
 }
@@ -332,7 +375,7 @@ remember_queue(const Queue *queue)
 	entry->queue = *queue;
 	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
 	by_oid->entry = entry;
-	entry->valid = queue->generation == generation;
+	entry->valid = queue->invalidations == invalidations;
 }
 
 /* Finds a queue by name; false if there is none. */
@@ -353,7 +396,7 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	queue->generation = generation;
+	queue->invalidations = invalidations;
 	if (!load_queue(name, queue))
 		return false;
 	remember_queue(queue);
@@ -367,7 +410,7 @@ catalog_is_current(const Queue *queue)
 	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
 
 	return entry != NULL && entry->valid &&
-		entry->queue.generation == queue->generation;
+		entry->queue.invalidations == queue->invalidations;
 }
 
 /* Raises the error for a queue that is not there. */

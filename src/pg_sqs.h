@@ -26,6 +26,7 @@
 #define SQS_MAX_DELAY_SECONDS 900
 #define SQS_MAX_WAIT_SECONDS 20
 #define SQS_MAX_BATCH_BYTES 1048576
+#define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
 /* in pg_sqs.c: settings */
@@ -49,7 +50,7 @@ typedef struct Queue
 {
 	char		name[SQS_MAX_NAME + 1];
 	int32		id;
-	uint64		generation;		/* changes heard of when this was read */
+	uint64		invalidations;	/* heard of when this was read */
 	Oid			relid;			/* the table of its messages */
 	Oid			owner;			/* of that table */
 	Oid			pkey;			/* index on (id) */
@@ -74,6 +75,8 @@ extern void catalog_get(text *name, Queue *queue);
 pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
+extern Oid	catalog_table_owner(Oid relid);
+extern uint64 catalog_generation(void);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
 extern void catalog_end(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
@@ -113,8 +116,9 @@ typedef struct Position
 	int64		id;
 } Position;
 
-#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
-#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})	/* or: none */
+#define POSITION(at, id) ((Position) {at, id})
+#define POSITION_MIN POSITION(DT_NOBEGIN, PG_INT64_MIN)
+#define POSITION_MAX POSITION(DT_NOEND, PG_INT64_MAX)	/* or: none */
 
 static inline bool
 position_before(Position a, Position b)
@@ -155,6 +159,8 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
+extern bool storage_row_is_free(QueueTable *table);
+extern bool storage_row_is_free(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
@@ -190,14 +196,24 @@ extern const char *excerpt(const char *value, int length);
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
 
-/* in attribute_syntax.c: names and values of message attributes */
+/* in attribute_syntax.c: names, types and values of message attributes */
+typedef enum AttributeBase
+{
+	ATTRIBUTE_STRING,
+	ATTRIBUTE_NUMBER,
+	ATTRIBUTE_BINARY
+} AttributeBase;
+
 typedef struct Bytes
 {
 	const char *data;
 	int			length;
 } Bytes;
 
+extern const char *const attribute_base_names[];
+
 extern int	count_characters(Bytes utf8);
+extern bool attribute_base(Bytes type, AttributeBase *base);
 extern const char *attribute_name_problem(Bytes name);
 extern bool is_attribute_number(Bytes string);
 extern bool decode_base64(const char *string, int length, Bytes *bytes);
@@ -275,6 +291,7 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
+extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
 
@@ -306,6 +323,7 @@ extern void shmem_init(void);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
+extern uint64 shmem_changes(Oid relid);
 extern bool shmem_count_is_due(Oid relid, TimestampTz now);
 extern uint64 shmem_begin_count(Oid relid);
 extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
@@ -378,6 +396,9 @@ extern void effects_note(Effects *effects, Position at_commit,
 extern void effects_lose_receive(Effects *effects, int64 id);
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
 extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
+/* in verify.c */
+extern int	verify_cursor(QueueTable *table, Oid relid);
 
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState

@@ -325,6 +325,7 @@ create_queue(const char *name, bool fifo, AttributeSet *set, Jsonb *tags)
 
 	check_deleted_lately(name);
 	attributes_check(set, &none, name, fifo);
+	refuse_fifo(fifo);
 	id = insert_row(name, fifo, tags);
 	attributes_store(id, set);
 	create_table(id, name, unlogged != NULL && strcmp(unlogged, "true") == 0);
@@ -348,7 +349,6 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 	check_queue_name(name, fifo);
 	attributes_parse(attributes, true, fifo, &set);
 	tags = tags_parse(tags, name);
-	refuse_fifo(fifo);
 
 	queue_lock(name);
 	id = find_row(name);

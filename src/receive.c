@@ -58,17 +58,23 @@ PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
 
 /*
- * Whether a message is past the retention period of its queue.  The clock
- * goes on when a message moves to a dead-letter queue; a FIFO queue's starts
- * anew.
+ * When the retention period of a message is over.  Its clock goes on when a
+ * message moves to a dead-letter queue; a FIFO queue's starts anew.
  */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+TimestampTz
+message_expiry(const Queue *queue, const Message *message)
 {
 	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
 		message->enqueued_at : message->sent_at;
 
-	return now - from >= queue->message_retention_period * USECS_PER_SEC;
+	return from + queue->message_retention_period * USECS_PER_SEC;
+}
+
+/* Whether it is over. */
+bool
+message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+{
+	return message_expiry(queue, message) <= now;
 }
 
 /* A value as it is to be returned: not a pointer to where it is stored. */
@@ -163,7 +169,8 @@ take_message(Receive *r, Message *m, Position at)
 
 	if (r->kind == RECEIVE_PEEK)
 	{
-		return_message(r, m, NULL);
+		if (storage_row_is_free(r->table))
+			return_message(r, m, NULL);
 		return;
 	}
 	count_receive(m, r->now);
@@ -235,10 +242,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = (Position) {r->now, POSITION_MAX.id};
+			walked_to = POSITION(r->now, POSITION_MAX.id);
 			break;
 		}
-		walked_to = (Position) {m.visible_at, m.id};
+		walked_to = POSITION(m.visible_at, m.id);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
@@ -384,7 +391,7 @@ check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues take a ReceiveRequestAttemptId.",
 						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						id);
+						excerpt(id, strlen(id)));
 }
 
 /* Takes the arguments that all three functions have in common. */

@@ -104,7 +104,8 @@ check_ids(const Queue *queue, const Send *send, Failure *failure)
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues deduplicate messages.",
 						"Value %s for parameter MessageDeduplicationId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						text_to_cstring(send->deduplication_id));
+						excerpt(VARDATA_ANY(send->deduplication_id),
+								VARSIZE_ANY_EXHDR(send->deduplication_id)));
 	return true;
 }
 

@@ -78,7 +78,8 @@ fail_gone(Settle *s)
 		return false;
 	return sqs_fail(failure_of(s), ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"Value %s for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
-					text_to_cstring(s->handle));
+					excerpt(VARDATA_ANY(s->handle),
+								VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Fails for a handle that was made for another message. */
@@ -88,7 +89,8 @@ fail_foreign(Settle *s)
 	return sqs_fail(failure_of(s), ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
 					"Use the receipt_handle that a receive from this queue returned, unchanged.",
 					"The input receipt handle \"%s\" is not a valid receipt handle.",
-					text_to_cstring(s->handle));
+					excerpt(VARDATA_ANY(s->handle),
+								VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Deletes the message found; one past its retention counts as gone. */

@@ -500,6 +500,18 @@ shmem_reset_counters(Oid relid)
 }
 
 /*
+ * Counts commits that changed a queue; 0 if it has no slot.  Without the lock,
+ * so the last one may be missing.
+ */
+uint64
+shmem_changes(Oid relid)
+{
+	int			index = shmem_find(relid);
+
+	return index < 0 ? 0 : ((volatile QueueSlot *) shmem_slot(index))->changes;
+}
+
+/*
  * Whether a queue's gauges should be counted: something changed or fell due
  * since they were, and counting may take its part of the time.
  */

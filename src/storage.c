@@ -32,6 +32,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -42,6 +43,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -186,6 +188,28 @@ storage_row_position(QueueTable *table)
 	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
 											 &isnull));
 	return position;
+}
+
+/*
+ * Whether no open transaction claims, changes or deletes the row in
+ * table->slot; a mere lock of it is none of that.
+ */
+bool
+storage_row_is_free(QueueTable *table)
+{
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
+	TM_Result	result;
+	bool		locked;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return true;
+	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
+	result = HeapTupleSatisfiesUpdate(slot->base.tuple,
+									  GetCurrentCommandId(false), slot->buffer);
+	locked = result == TM_BeingModified &&
+		HeapTupleHeaderIsOnlyLocked(slot->base.tuple->t_data);
+	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
+	return result == TM_Ok || locked;
 }
 
 /* Reads the row in table->slot; its pointers stay good until the next row. */
@@ -336,6 +360,23 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	}
 	index_endscan(scan);
 	return due;
+}
+
+/* Whether no open transaction has changed or locked the row found last. */
+bool
+storage_row_is_free(QueueTable *table)
+{
+	HeapTupleHeader tuple;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return false;
+	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple->t_data;
+	if (tuple->t_infomask & HEAP_XMAX_INVALID)
+		return true;
+	if (tuple->t_infomask & HEAP_XMAX_IS_MULTI)
+		return !MultiXactIdIsRunning(HeapTupleHeaderGetRawXmax(tuple),
+									 HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask));
+	return !TransactionIdIsInProgress(HeapTupleHeaderGetRawXmax(tuple));
 }
 
 /* Where the row found last is, for a receipt handle. */

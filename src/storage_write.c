@@ -29,17 +29,27 @@
 
 #define INSERT_CHUNK 1000		/* rows given to the table at once */
 
-/* Sets up the executor's part of a table. */
+/*
+ * Sets up the executor's part of a table.  To open an index can run functions
+ * its owner chose (in its expressions), so that is done as the owner.
+ */
 Writer *
 storage_open_writer(Relation rel)
 {
 	Writer	   *writer = palloc(sizeof(Writer));
+	Oid			user;
+	int			security;
 
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner, security |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	writer->estate = CreateExecutorState();
 	writer->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(writer->rri, false);
 	EvalPlanQualInit(&writer->epq, writer->estate, NULL, NIL, -1, NIL);
+	SetUserIdAndSecContext(user, security);
 	return writer;
 }
 
@@ -215,7 +225,7 @@ static void
 note_write(QueueTable *table, const Message *m)
 {
 	Position	from = storage_row_position(table);
-	Position	to = m ? (Position) {m->visible_at, m->id} : POSITION_MAX;
+	Position	to = m ? POSITION(m->visible_at, m->id) : POSITION_MAX;
 
 	if (table->writer != NULL)
 		to = position_min(to, from);
@@ -392,19 +402,14 @@ delete_version(QueueTable *table, bool wait, TM_FailureData *failure)
 }
 
 /*
- * Whether a row is to be locked before it is written.  The executor expects
- * that.  heap_update() copes with an update that is not to wait, but asserts
- * that there is none.
+ * heap_update() need not wait for whoever has the row, but a server built
+ * with assertions insists that no caller asks for that.
  */
-static bool
-must_lock_first(const QueueTable *table, bool update, bool wait)
-{
 #ifdef USE_ASSERT_CHECKING
-	if (update && !wait)
-		return true;
+#define can_update_at_once(wait) (wait)
+#else
+#define can_update_at_once(wait) true
 #endif
-	return table->writer != NULL;
-}
 
 /*
  * Updates (message given) or deletes the row in table->slot, once.  The table
@@ -419,7 +424,7 @@ write_version(QueueTable *table, const Message *m, bool wait,
 	TM_Result	result = TM_BeingModified;
 
 	table->changed = true;
-	if (!must_lock_first(table, m != NULL, wait))
+	if (table->writer == NULL && (m == NULL || can_update_at_once(wait)))
 	{
 		result = m ? update_version(table, m, wait, failure) :
 			delete_version(table, wait, failure);

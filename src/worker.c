@@ -38,8 +38,12 @@
 #include "compat.h"
 #include "launcher.h"
 #include "pg_sqs.h"
+#include "worker.h"
 
 #define MAX_SLEEP_MS 1000		/* see the head of this file */
+#define MIN_SLEEP_MS 10
+#define MIN_RETRY_MS 1000		/* before what failed is tried again */
+#define MAX_RETRY_MS 60000
 
 PGDLLEXPORT pg_noreturn void sqs_worker_main(Datum arg);
 
@@ -82,8 +86,27 @@ leave(WorkerState how, const char *reason)
 	proc_exit(0);
 }
 
-/* Begins a transaction, unless there is a reason to leave. */
+/* Does what signals asked for; not in a transaction. */
 static void
+attend_to_signals(void)
+{
+	QueryCancelPending = false; /* there is nothing to cancel */
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (!sqs_worker)
+		leave(WORKER_LEFT, "pg_sqs.worker is off");
+}
+
+/*
+ * Begins a transaction, unless there is a reason to leave.  False if the
+ * extension is being changed: whoever changes it has its locks in an order
+ * that is not ours, so do not wait.
+ */
+static bool
 begin_work(void)
 {
 	SetCurrentStatementStartTimestamp();
@@ -95,6 +118,8 @@ begin_work(void)
 	if (!OidIsValid(get_extension_oid("pg_sqs", true)))
 		leave(WORKER_ABSENT, "it has no pg_sqs");
 	PushActiveSnapshot(GetTransactionSnapshot());
+	return ConditionalLockRelationOid(catalog_relation("queue"),
+									  AccessShareLock);
 }
 
 /* Commits it. */
@@ -105,36 +130,147 @@ end_work(void)
 	CommitTransactionCommand();
 }
 
-/* One round. */
+/* Says that something failed, the first time it does. */
 static void
-work_round(void)
+report_failure(const Trouble *trouble, const char *queue, ErrorData *error)
 {
-	begin_work();
+	if (trouble->failures > 1)
+		return;
+	ereport(LOG,
+			errcode(error->sqlerrcode),
+			queue ?
+			errmsg("could not maintain queue \"%s\": %s", queue,
+				   error->message) :
+			errmsg("could not maintain queues: %s", error->message),
+			error->detail ? errdetail_internal("%s", error->detail) : 0,
+			error->hint ? errhint("%s", error->hint) :
+			errhint("It is tried again, and said again only after it has succeeded; SELECT sqs_maintain() shows the current state."),
+			error->context ? errcontext("%s", error->context) : 0);
+}
+
+/* Puts off the next try of something that failed, longer each time. */
+static void
+note_failure(Trouble *trouble)
+{
+	int			shift = Min(trouble->failures, 6);
+	int			delay = Min(MIN_RETRY_MS << shift, MAX_RETRY_MS);
+
+	trouble->failures++;
+	trouble->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													delay);
+}
+
+/* Ends the transaction in which an error was raised; returns the error. */
+static ErrorData *
+recover_from_error(MemoryContext context)
+{
+	ErrorData  *error;
+
+	HOLD_INTERRUPTS();
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	FlushErrorState();
+	AbortOutOfAnyTransaction();
+	RESUME_INTERRUPTS();
+	return error;
+}
+
+/*
+ * Does a piece of work in a transaction of its own; false if that failed.
+ * The name of a queue says whose it is, NULL all queues'.
+ */
+bool
+worker_run(void (*work) (void *), void *arg, Trouble *trouble,
+		   const char *queue)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+	volatile bool done = false;
+
+	attend_to_signals();
+	pgstat_report_activity(STATE_RUNNING, queue ?
+						   psprintf("maintaining queue \"%s\"", queue) :
+						   "maintaining queues");
+	PG_TRY();
+	{
+		if (begin_work())
+		{
+			work(arg);
+			done = true;
+		}
+		end_work();
+	}
+	PG_CATCH();
+	{
+		done = false;
+		error = recover_from_error(context);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	if (error != NULL)
+	{
+		note_failure(trouble);
+		report_failure(trouble, queue, error);
+	}
+	else if (done)
+		memset(trouble, 0, sizeof(Trouble));
+	else
+		trouble->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+														MIN_RETRY_MS);
+	return done;
+}
+
+/* Sees that this database still wants a worker. */
+static void
+look_around(void)
+{
+	(void) begin_work();
 	end_work();
 	worker_slot_running();
 }
 
-/* Sleeps until the time has come or something is to be looked at. */
+/* Sleeps until a time, or something to look at. */
 static void
-worker_sleep(long milliseconds)
+worker_sleep(TimestampTz until)
 {
 	static uint32 wait_event = 0;
+	long		milliseconds;
 
 	if (wait_event == 0)
 		wait_event = WaitEventExtensionNew("PgSqsWorkerMain");
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
+	milliseconds = until == DT_NOEND ? MAX_SLEEP_MS :
+		TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+	milliseconds = Min(milliseconds, Min(sqs_maintenance_interval, MAX_SLEEP_MS));
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 milliseconds, wait_event);
+					 Max(milliseconds, MIN_SLEEP_MS), wait_event);
 	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	if (!sqs_worker)
-		leave(WORKER_LEFT, "pg_sqs.worker is off");
+}
+
+/*
+ * Sets what a session of this database would have set, but a worker must not:
+ * nothing may stop it or make it wait, and it must be able to write.  A commit
+ * need not wait for the disk, since what is lost in a crash is done again.
+ */
+static void
+override_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"synchronous_commit", "off"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"row_security", "on"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+						PGC_S_OVERRIDE);
 }
 
 /* Main function of a worker; its argument is the database. */
@@ -150,13 +286,17 @@ sqs_worker_main(Datum arg)
 		proc_exit(0);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(dboid, InvalidOid, 0);
+	override_settings();
+	worker_queues_init();
 	context = AllocSetContextCreate(TopMemoryContext, "pg_sqs worker",
 									ALLOCSET_DEFAULT_SIZES);
 	for (;;)
 	{
 		MemoryContextSwitchTo(context);
 		MemoryContextReset(context);
-		work_round();
-		worker_sleep(Min(sqs_maintenance_interval, MAX_SLEEP_MS));
+		attend_to_signals();
+		look_around();
+		MemoryContextSwitchTo(context);
+		worker_sleep(worker_queues_round());
 	}
 }

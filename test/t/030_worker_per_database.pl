@@ -13,6 +13,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'pg_sqs'
 max_worker_processes = 20
+pg_sqs.maintenance_interval = 200ms
 log_min_messages = debug1
 });
 $node->start;
@@ -111,27 +112,34 @@ workers_are(['shop'], 'the extension made again has a worker again');
 isnt(worker_pid('shop'), $pid, 'which is another process');
 
 # many databases: a start each, and no more
-$node->safe_psql('postgres', "CREATE DATABASE many$_") for (1 .. 12);
-$node->safe_psql('many12', 'CREATE EXTENSION pg_sqs');
-workers_are([qw(many12 shop)], 'one of many databases has the extension');
+$node->safe_psql('postgres', "CREATE DATABASE many$_") for (1 .. 6);
+$node->safe_psql('many6', 'CREATE EXTENSION pg_sqs');
+workers_are([qw(many6 shop)], 'one of many databases has the extension');
 $node->restart;
-workers_are([qw(many12 shop)], 'found again after a restart');
-my %before = map { $_ => starts_in("many$_") } (1 .. 11);
+workers_are([qw(many6 shop)], 'found again after a restart');
+my %before = map { $_ => starts_in("many$_") } (1 .. 5);
 $node->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE shop');
-workers_are([qw(copy many12 shop)],
+workers_are([qw(copy many6 shop)],
 	'a later copy is found, so the launcher has looked again');
 is_deeply(
-	{ map { $_ => starts_in("many$_") } (1 .. 11) },
+	{ map { $_ => starts_in("many$_") } (1 .. 5) },
 	\%before, 'databases without the extension are asked once');
 
 # the database of a broken DROP DATABASE is not tried
 $node->safe_psql('postgres', 'CREATE DATABASE broken TEMPLATE shop');
-workers_are([qw(broken copy many12 shop)], 'a copy to break');
+workers_are([qw(broken copy many6 shop)], 'a copy to break');
 $node->safe_psql('postgres',
 	"UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'broken'"
 );
-workers_are([qw(copy many12 shop)], 'an invalid database has no worker');
+workers_are([qw(copy many6 shop)], 'an invalid database has no worker');
 $node->safe_psql('postgres', 'DROP DATABASE broken');
+
+# a long interval between rounds does not make a worker deaf
+$node->safe_psql('postgres',
+	"ALTER SYSTEM SET pg_sqs.maintenance_interval = '1h'; SELECT pg_reload_conf()"
+);
+($rc, $out, $err) = $node->psql('postgres', 'DROP DATABASE copy');
+is($rc, 0, 'DROP DATABASE with an hour between rounds');
 
 my $log = slurp_file($node->logfile);
 my @errors = grep { /(FATAL|PANIC):/ && !/administrator command|shutdown/ }
