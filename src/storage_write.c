@@ -324,21 +324,6 @@ storage_insert_many(QueueTable *table, const Message *messages, int n)
 }
 
 /*
- * Whether the row in table->slot is locked but not changed by anyone.  Asked
- * when it was found locked, so a wrong yes (the lock has gone) does no harm.
- */
-static bool
-row_is_only_locked(QueueTable *table)
-{
-	HeapTuple	tuple;
-
-	if (!TTS_IS_BUFFERTUPLE(table->slot))
-		return true;
-	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple;
-	return HeapTupleHeaderIsOnlyLocked(tuple->t_data);
-}
-
-/*
  * Locks the row in table->slot, so that its update (or deletion) will not have
  * to wait.  What indexes others made may give an update a stronger lock.
  */
@@ -428,7 +413,7 @@ write_version(QueueTable *table, const Message *m, bool wait,
 	{
 		result = m ? update_version(table, m, wait, failure) :
 			delete_version(table, wait, failure);
-		if (result != TM_BeingModified || !row_is_only_locked(table))
+		if (result != TM_BeingModified || storage_row_state(table) == ROW_CLAIMED)
 			return result;
 	}
 	result = lock_row(table, m != NULL, wait, failure);
@@ -460,8 +445,8 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 				return STORAGE_DONE;
 			case TM_BeingModified:
 			case TM_WouldBlock:
-				return row_is_only_locked(table) ?
-					STORAGE_LOCKED : STORAGE_BUSY;
+				return storage_row_state(table) == ROW_CLAIMED ?
+					STORAGE_BUSY : STORAGE_LOCKED;
 			case TM_Updated:
 				if (!wait)
 					return STORAGE_GONE;
