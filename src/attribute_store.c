@@ -192,6 +192,7 @@ sqs_get_queue_attributes(PG_FUNCTION_ARGS)
 	{
 		int64		gauges[METRIC_COUNT];
 
+		check_message_privilege(&queue, ACL_SELECT);
 		metrics_gauges(&queue, gauges);
 		for (int i = 0; i < 3; i++)
 			current.columns[ATTRIBUTE_APPROXIMATE_NUMBER_OF_MESSAGES + i][0] =

@@ -485,10 +485,7 @@ catalog_end(void)
 	SetUserIdAndSecContext(saved_user, saved_security);
 }
 
-/*
- * Raises an error unless the user has all of these privileges on the queue.
- * Policies of row security would be passed by, so they are refused.
- */
+/* Raises an error unless the user has all of these privileges on the queue. */
 void
 check_queue_privilege(const Queue *queue, AclMode mode)
 {
@@ -497,6 +494,16 @@ check_queue_privilege(const Queue *queue, AclMode mode)
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for queue \"%s\"", queue->name),
 				errhint("The queue's owner can grant it with sqs_add_permission()."));
+}
+
+/*
+ * The same, for the queue's messages: policies of row security would not be
+ * applied to them, so whoever is subject to some is refused.
+ */
+void
+check_message_privilege(const Queue *queue, AclMode mode)
+{
+	check_queue_privilege(queue, mode);
 	if (queue->row_security &&
 		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,

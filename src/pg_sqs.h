@@ -80,6 +80,7 @@ extern uint64 catalog_generation(void);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
 extern void catalog_end(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
+extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);
 extern char *queue_arn(const char *name);
 extern bool queue_name_from_arn(const char *arn, char **name);
@@ -144,6 +145,13 @@ typedef enum StorageResult
 	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
+typedef enum RowState
+{
+	ROW_FREE,
+	ROW_LOCKED,					/* but not changed */
+	ROW_CLAIMED					/* changed or deleted */
+} RowState;
+
 extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
 extern void storage_close(QueueTable *table, bool unlock);
 extern void storage_as_owner(QueueTable *table);
@@ -159,7 +167,7 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
-extern bool storage_row_is_free(QueueTable *table);
+extern RowState storage_row_state(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */

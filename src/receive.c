@@ -169,7 +169,8 @@ take_message(Receive *r, Message *m, Position at)
 
 	if (r->kind == RECEIVE_PEEK)
 	{
-		return_message(r, m, NULL);
+		if (storage_row_state(r->table) != ROW_CLAIMED)
+			return_message(r, m, NULL);
 		return;
 	}
 	count_receive(m, r->now);
@@ -321,7 +322,7 @@ open_queue(Receive *r)
 	if (!storage_open(&r->queue, r->kind == RECEIVE_PEEK ?
 					  AccessShareLock : RowExclusiveLock, &r->table))
 		report_missing_queue();
-	check_queue_privilege(&r->queue, needed[r->kind]);
+	check_message_privilege(&r->queue, needed[r->kind]);
 }
 
 /* Looks until something is found or the time is over. */

@@ -201,7 +201,7 @@ open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
-	check_queue_privilege(queue, ACL_INSERT);
+	check_message_privilege(queue, ACL_INSERT);
 	return table;
 }
 

@@ -187,7 +187,7 @@ begin_settle(FunctionCallInfo fcinfo, const char *function, AclMode right,
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
-	check_queue_privilege(queue, right);
+	check_message_privilege(queue, right);
 	return table;
 }
 

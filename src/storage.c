@@ -340,21 +340,31 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	return due;
 }
 
-/* Whether no open transaction has changed or locked the row found last. */
-bool
-storage_row_is_free(QueueTable *table)
+/* What open transactions, also our own, do with the row found last. */
+RowState
+storage_row_state(QueueTable *table)
 {
-	HeapTupleHeader tuple;
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
+	RowState	state = ROW_CLAIMED;
 
 	if (!TTS_IS_BUFFERTUPLE(table->slot))
-		return false;
-	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple->t_data;
-	if (tuple->t_infomask & HEAP_XMAX_INVALID)
-		return true;
-	if (tuple->t_infomask & HEAP_XMAX_IS_MULTI)
-		return !MultiXactIdIsRunning(HeapTupleHeaderGetRawXmax(tuple),
-									 HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask));
-	return !TransactionIdIsInProgress(HeapTupleHeaderGetRawXmax(tuple));
+		return ROW_LOCKED;
+	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
+	switch (HeapTupleSatisfiesUpdate(slot->base.tuple,
+									 GetCurrentCommandId(false), slot->buffer))
+	{
+		case TM_Ok:
+			state = ROW_FREE;
+			break;
+		case TM_BeingModified:
+			if (HeapTupleHeaderIsOnlyLocked(slot->base.tuple->t_data))
+				state = ROW_LOCKED;
+			break;
+		default:
+			break;
+	}
+	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
+	return state;
 }
 
 /* Where the row found last is, for a receipt handle. */

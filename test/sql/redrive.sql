@@ -99,15 +99,15 @@ RESET pg_sqs.max_batch_size;
 SELECT sqs_purge_queue('src'), sqs_purge_queue('dlq');
 SELECT FROM sqs_send('src', 'old');
 SELECT bodies('src', 10, 0);
-SELECT let_pass('src', '5 days');
+CALL let_pass('src', '5 days');
 SELECT bodies('src') IS NULL AS nothing, count(*) FROM sqs_peek('dlq');
 -- the retention clock goes on from when it was sent
 SELECT FROM sqs_send('src', 'old');
 SELECT bodies('src', 10, 0);
-SELECT let_pass('src', '3 days');
+CALL let_pass('src', '3 days');
 SELECT bodies('src') IS NULL AS moved;
 SELECT from_now(sent_at) FROM sqs_peek('dlq');
-SELECT let_pass('dlq', '1 day');
+CALL let_pass('dlq', '1 day');
 SELECT bodies('dlq') IS NULL AS expired;
 
 -- a chain: what the first dead-letter queue gives up goes to the next
