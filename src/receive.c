@@ -372,7 +372,7 @@ check_max(int32 value)
 }
 
 /* Checks a number of seconds that may be left out. */
-static void
+void
 check_seconds(const char *parameter, int32 value, int32 max)
 {
 	if (value < 0 || value > max)

@@ -154,7 +154,12 @@ effects_lose_receive(Effects *effects, int64 id)
 void
 xact_queue_dropped(Oid relid)
 {
-	xact_effects(relid)->dropped = true;
+	int			level = GetCurrentTransactionNestLevel();
+	Effects    *effects = find_effects(effects_list, level, relid);
+
+	if (effects == NULL)
+		effects = make_effects(relid, level);
+	effects->dropped = true;
 }
 
 /* The lowest position where this transaction itself put a message. */
