@@ -25,22 +25,22 @@
 
 #include "pg_sqs.h"
 
-PG_FUNCTION_INFO_V1(sqs_wait);
-
 #define BLOCKED_NAP (250 * 1000)	/* before another look at a locked row */
+
+PG_FUNCTION_INFO_V1(sqs_wait);
 
 /* Whether a receive would return this message. */
 static bool
 is_receivable(const Queue *queue, QueueTable *table, const Message *m,
 			  TimestampTz now)
 {
-	return storage_row_is_free(table) &&
+	return storage_row_state(table) == ROW_FREE &&
 		!message_is_expired(queue, m, now) && !redrive_is_due(queue, m);
 }
 
 /*
  * Walks what is due, from a position.  *first is the first row met, which
- * stays; *blocked tells of one that somebody has.
+ * stays; *blocked tells of one that somebody merely locked.
  */
 static bool
 walk(const Queue *queue, QueueTable *table, Position from, TimestampTz now,
@@ -49,14 +49,14 @@ walk(const Queue *queue, QueueTable *table, Position from, TimestampTz now,
 	bool		found = false;
 	Message		m;
 
-	*first = (Position) {now, POSITION_MAX.id};
+	*first = POSITION(now, POSITION_MAX.id);
 	*blocked = false;
 	storage_scan_begin(table, from, now);
 	while (!found && storage_scan_next(table, &m))
 	{
-		*first = position_min(*first, (Position) {m.visible_at, m.id});
+		*first = position_min(*first, POSITION(m.visible_at, m.id));
 		found = is_receivable(queue, table, &m, now);
-		*blocked |= !storage_row_is_free(table);
+		*blocked |= storage_row_state(table) == ROW_LOCKED;
 	}
 	storage_scan_end(table);
 	return found;
