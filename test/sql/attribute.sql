@@ -196,7 +196,6 @@ RESET ROLE;
 DO $$ BEGIN EXECUTE format('ALTER TABLE sqs.queue_%s ENABLE ROW LEVEL SECURITY', (SELECT id FROM sqs.queue WHERE name = 'q')); END $$;
 SET ROLE regress_reader;
 SELECT try($$SELECT sqs_get_queue_attributes('q')$$);
-SELECT sqs_get_queue_attributes('q', '{QueueArn}');
 RESET ROLE;
 SELECT * FROM counts();
 
