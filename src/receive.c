@@ -47,6 +47,7 @@ typedef struct Receive
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
 	int			found;
+	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
 	bool		redriving;		/* redrive is open */
 	bool		no_redrive;		/* there is no queue to move to */
@@ -226,7 +227,10 @@ meet_message(Receive *r, Message *m, Position at)
 		take_message(r, m, at);
 	else if (r->kind != RECEIVE_PEEK &&
 			 is_taken(r, at, storage_delete(r->table, m, false)))
+	{
 		redrive_insert(&r->redrive, &r->queue, m, r->now);
+		r->only_leases = false;
+	}
 }
 
 /* Walks what is due, from a position; returns where it got to. */
@@ -323,6 +327,7 @@ open_queue(Receive *r)
 					  AccessShareLock : RowExclusiveLock, &r->table))
 		report_missing_queue();
 	check_message_privilege(&r->queue, needed[r->kind]);
+	r->only_leases &= r->queue.plain && !r->queue.fifo;
 }
 
 /* Looks until something is found or the time is over. */
@@ -401,6 +406,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 {
 	memset(r, 0, sizeof(Receive));
 	r->kind = kind;
+	r->only_leases = kind == RECEIVE_LEASE;
 	r->fcinfo = fcinfo;
 	r->visibility_timeout = -1;
 	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
@@ -427,8 +433,7 @@ receive(Receive *r, int32 wait_seconds)
 	}
 	if (r->found == 0)
 		xact_effects(r->queue.relid)->metrics[METRIC_EMPTY_RECEIVES]++;
-	xact_receive_exit(r->kind == RECEIVE_LEASE && r->queue.plain &&
-					  !r->queue.fifo);
+	xact_receive_exit(r->only_leases);
 }
 
 /* sqs_receive(): takes messages and hides them. */

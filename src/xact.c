@@ -26,6 +26,9 @@
  * synchronous_commit were off if no WAL but that of such receives was
  * written since the first of them, and no transaction id assigned before it.
  * What others wrote, in the same statement, too, shows in XactLastRecEnd.
+ * Of what a receive itself writes, moves to a dead-letter queue wait for the
+ * disk, and all that triggers may see; the removal of a message past its
+ * retention does not, since it stays past it.
  *
  * Nothing here is shared but the ring (guarded by lost_lock) and what the
  * other files guard.
