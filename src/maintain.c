@@ -71,7 +71,7 @@ maintain_list(void)
 		queue->id = pg_strtoint32(sql_value(&rows, i, 0));
 		queue->dead_letter_id = pg_strtoint32(sql_value(&rows, i, 1));
 		strlcpy(queue->name, sql_value(&rows, i, 2), sizeof(queue->name));
-		queue->modified_at = strtoll(sql_value(&rows, i, 3), NULL, 10);
+		queue->modified_at = strtoi64(sql_value(&rows, i, 3), NULL, 10);
 		queue->relid = find_table(queue->id);
 		list = lappend(list, queue);
 	}
@@ -384,8 +384,8 @@ maintain_apart(const ListedQueue *listed, const LostList *lost)
 }
 
 /* Raises an error unless the user owns what the extension stores. */
-static void
-check_extension_owner(void)
+void
+maintain_check_owner(void)
 {
 	Oid			relid = catalog_relation("queue");
 
@@ -406,7 +406,7 @@ sqs_maintain(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("sqs_maintain()");
-	check_extension_owner();
+	maintain_check_owner();
 	queues = maintain_list();
 	lost = take_lost();
 	context = AllocSetContextCreate(CurrentMemoryContext, "sqs_maintain",

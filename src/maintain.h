@@ -61,5 +61,6 @@ extern int	maintain_count_lost(Maintenance *m, LostCount *lost, int n);
 extern void maintain_end(Maintenance *m);
 extern void maintain_gauges(const ListedQueue *listed);
 extern void maintain_deleted_queues(void);
+extern void maintain_check_owner(void);
 
 #endif							/* MAINTAIN_H */

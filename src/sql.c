@@ -37,13 +37,13 @@ static int	caller_guc_level;	/* what begin_as_caller changed */
 
 /* Begins SPI as the caller, without the caller's search_path. */
 static void
-begin_as_caller(void)
+begin_as_caller(bool row_security)
 {
 	caller_guc_level = NewGUCNestLevel();
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("row_security", "off",
+	(void) set_config_option("row_security", row_security ? "on" : "off",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -63,7 +63,7 @@ end_as_caller(void)
 static Snapshot
 choose_snapshot(SqlMode mode)
 {
-	if (mode == SQL_DDL || !IsolationUsesXactSnapshot())
+	if (mode == SQL_DDL || mode == SQL_CALLER || !IsolationUsesXactSnapshot())
 		return InvalidSnapshot;
 	if (IsolationIsSerializable() && mode != SQL_LIST)
 		return SnapshotSelf;
@@ -129,11 +129,11 @@ SqlResult
 sql_run(SqlMode mode, const char *statement, int n, const char *const *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	bool		as_caller = mode == SQL_COUNT || mode == SQL_DDL;
+	bool		as_caller = mode != SQL_ROW && mode != SQL_LIST;
 	SqlResult	result;
 
 	if (as_caller)
-		begin_as_caller();
+		begin_as_caller(mode == SQL_CALLER);
 	else
 		catalog_begin();
 	execute(mode, statement, n, args);

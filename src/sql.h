@@ -20,7 +20,8 @@ typedef enum SqlMode
 								 * change it, under queue_lock */
 	SQL_LIST,					/* the catalog's owner, reading many rows */
 	SQL_COUNT,					/* the caller, reading a queue's table */
-	SQL_DDL						/* the caller, a utility command */
+	SQL_DDL,					/* the caller, a utility command */
+	SQL_CALLER					/* the caller, under row security */
 } SqlMode;
 
 typedef struct SqlResult
