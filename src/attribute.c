@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 
 #include "pg_sqs.h"
@@ -31,11 +32,16 @@
 #define CHOICE(name, one, other, column) \
 	{name, KIND_CHOICE, USE_CREATE_AND_SET, true, 0, 0, {one, other}, \
 	{{column, "text"}}}
-#define POLICY(name, kind, ...) \
-	{name, kind, USE_CREATE_AND_SET, false, 0, 0, {NULL}, {__VA_ARGS__}}
-#define READ_ONLY(name, kind, ...) \
-	{name, kind, USE_GET, false, 0, 0, {NULL}, {__VA_ARGS__}}
-#define SECONDS(column) {"floor(extract(epoch FROM " column "))::int8", NULL}
+#define TEXT(name, kind, column) \
+	{name, kind, USE_CREATE_AND_SET, false, 0, 0, {NULL}, {{column, "text"}}}
+#define POLICY(name, kind, column, other, other_type) \
+	{name, kind, USE_CREATE_AND_SET, false, 0, 0, {NULL}, \
+	{{column, "text"}, {other, other_type}}}
+#define TIME(name, column) \
+	{name, KIND_TIME, USE_GET, false, 0, 0, {NULL}, \
+	{{"floor(extract(epoch FROM " column "))::int8", NULL}}}
+#define MADE(name, kind, use) \
+	{name, kind, use}
 
 const Attribute attribute_table[ATTRIBUTES] = {
 	INTEGER("DelaySeconds", 0, SQS_MAX_DELAY_SECONDS, "delay_seconds"),
@@ -46,12 +52,12 @@ const Attribute attribute_table[ATTRIBUTES] = {
 			"receive_message_wait_time_seconds"),
 	INTEGER("VisibilityTimeout", 0, SQS_MAX_VISIBILITY_TIMEOUT,
 			"visibility_timeout"),
-	POLICY("Policy", KIND_POLICY, {"policy", "text"}),
+	TEXT("Policy", KIND_POLICY, "policy"),
 	POLICY("RedrivePolicy", KIND_REDRIVE_POLICY,
-		   {"dead_letter_queue", "text"}, {"max_receive_count", "int4"}),
+		   "dead_letter_queue", "max_receive_count", "int4"),
 	POLICY("RedriveAllowPolicy", KIND_REDRIVE_ALLOW_POLICY,
-		   {"redrive_permission", "text"}, {"redrive_source_queues", "text[]"}),
-	POLICY("KmsMasterKeyId", KIND_KEY, {"kms_master_key_id", "text"}),
+		   "redrive_permission", "redrive_source_queues", "text[]"),
+	TEXT("KmsMasterKeyId", KIND_KEY, "kms_master_key_id"),
 	INTEGER("KmsDataKeyReusePeriodSeconds", 60, 86400,
 			"kms_data_key_reuse_period_seconds"),
 	BOOLEAN("SqsManagedSseEnabled", USE_CREATE_AND_SET, false,
@@ -63,13 +69,13 @@ const Attribute attribute_table[ATTRIBUTES] = {
 		   "deduplication_scope"),
 	CHOICE("FifoThroughputLimit", "perQueue", "perMessageGroupId",
 		   "fifo_throughput_limit"),
-	{"Unlogged", KIND_STORAGE, USE_CREATE},
-	READ_ONLY("ApproximateNumberOfMessages", KIND_COUNT),
-	READ_ONLY("ApproximateNumberOfMessagesNotVisible", KIND_COUNT),
-	READ_ONLY("ApproximateNumberOfMessagesDelayed", KIND_COUNT),
-	READ_ONLY("CreatedTimestamp", KIND_TIME, SECONDS("created_at")),
-	READ_ONLY("LastModifiedTimestamp", KIND_TIME, SECONDS("modified_at")),
-	READ_ONLY("QueueArn", KIND_ARN)
+	MADE("Unlogged", KIND_STORAGE, USE_CREATE),
+	MADE("ApproximateNumberOfMessages", KIND_COUNT, USE_GET),
+	MADE("ApproximateNumberOfMessagesNotVisible", KIND_COUNT, USE_GET),
+	MADE("ApproximateNumberOfMessagesDelayed", KIND_COUNT, USE_GET),
+	TIME("CreatedTimestamp", "created_at"),
+	TIME("LastModifiedTimestamp", "modified_at"),
+	MADE("QueueArn", KIND_ARN, USE_GET)
 };
 
 /* Finds an attribute by name; -1 if there is none. */
@@ -82,21 +88,41 @@ attribute_find(const char *name)
 	return -1;
 }
 
+/* What a person can do about a name that is no attribute's. */
+static const char *
+suggest_attribute(const char *name)
+{
+	StringInfoData hint;
+
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (pg_strcasecmp(attribute_table[i].name, name) == 0)
+			return psprintf("Perhaps you mean \"%s\".", attribute_table[i].name);
+	initStringInfo(&hint);
+	for (int i = 0; i < ATTRIBUTES; i++)
+		if (attribute_table[i].use != USE_GET)
+			appendStringInfo(&hint, "%s%s", i > 0 ? ", " : "Attributes are ",
+							 attribute_table[i].name);
+	appendStringInfoChar(&hint, '.');
+	return hint.data;
+}
+
 /* Raises the error for an attribute that does not exist or cannot be given. */
 void
 report_unknown_attribute(const char *name)
 {
 	int			i = attribute_find(name);
-	const char *hint = "SELECT sqs_get_queue_attributes(...) shows the attributes of a queue.";
+	const char *hint;
 
-	if (i >= 0 && attribute_table[i].use == USE_GET)
+	if (i < 0)
+		hint = suggest_attribute(name);
+	else if (attribute_table[i].use == USE_GET)
 		hint = "This attribute can be read but not set.";
-	else if (i >= 0 && attribute_table[i].fifo)
+	else if (attribute_table[i].fifo)
 		hint = "Only FIFO queues have this attribute.";
-	else if (i >= 0)
+	else
 		hint = "This attribute can be given only when the queue is created.";
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, hint,
-					"Unknown Attribute %s.", name);
+					"Unknown Attribute %s.", excerpt(name, strlen(name)));
 	pg_unreachable();
 }
 
@@ -238,8 +264,8 @@ value_text(const Attribute *a, JsonbValue *value)
 	if (value->type == jbvBinary &&
 		(a->kind == KIND_POLICY || a->kind == KIND_REDRIVE_POLICY ||
 		 a->kind == KIND_REDRIVE_ALLOW_POLICY))
-		text = JsonbToCString(NULL, value->val.binary.data,
-							  value->val.binary.len);
+		text = json_text(value);
+
 	if (text == NULL)
 		report_value(a, "A value is a JSON string, number or boolean; of a policy, an object.");
 	return text;

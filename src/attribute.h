@@ -118,6 +118,7 @@ extern char *redrive_allow_policy_text(char *const *columns);
 /* in json.c */
 extern Jsonb *json_parse(const char *input);
 extern char *json_scalar(const JsonbValue *value);
+extern char *json_text(const JsonbValue *value);
 extern JsonbValue *json_member(Jsonb *object, const char *key, JsonbValue *value);
 
 /* in tag.c */

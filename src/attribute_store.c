@@ -4,8 +4,7 @@
  *	  sqs_get_queue_attributes and sqs_set_queue_attributes.
  *
  * Attributes are columns of sqs.queue; attribute.c says which.  Those that
- * are not stored are made here: counts by looking at the messages, the kind
- * of table from pg_class.
+ * are not stored are made here.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,11 +12,9 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "storage/lockdefs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 #include "pg_sqs.h"
 #include "attribute.h"
@@ -195,6 +192,7 @@ sqs_get_queue_attributes(PG_FUNCTION_ARGS)
 	{
 		int64		gauges[METRIC_COUNT];
 
+		check_message_privilege(&queue, ACL_SELECT);
 		metrics_gauges(&queue, gauges);
 		for (int i = 0; i < 3; i++)
 			current.columns[ATTRIBUTE_APPROXIMATE_NUMBER_OF_MESSAGES + i][0] =

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * attribute_syntax.c
- *	  The grammar of a message attribute's name and of its value.
+ *	  The grammar of a message attribute's name, type and value.
  *
  * All of it looks at bytes only, in UTF-8, and knows nothing of JSON.
  *
@@ -19,6 +19,8 @@
 #define MAX_PRECISION 38		/* digits of a number, and its magnitudes: */
 #define MIN_MAGNITUDE (-128)	/* 10^-128 is the least but 0 */
 #define MAX_MAGNITUDE 126		/* 10^126 is the most */
+
+const char *const attribute_base_names[] = {"String", "Number", "Binary"};
 
 /* How many characters UTF-8 has. */
 int
@@ -113,6 +115,25 @@ attribute_name_problem(Bytes name)
 	if (has_stray_period(name))
 		return "It must not start or end with a period, nor have two in a row.";
 	return NULL;
+}
+
+/* Finds what a type is before its label; false if it is none of the three. */
+bool
+attribute_base(Bytes type, AttributeBase *base)
+{
+	const char *period = memchr(type.data, '.', type.length);
+	int			length = period ? period - type.data : type.length;
+
+	for (int i = ATTRIBUTE_STRING; i <= ATTRIBUTE_BINARY; i++)
+	{
+		if (length == strlen(attribute_base_names[i]) &&
+			memcmp(type.data, attribute_base_names[i], length) == 0)
+		{
+			*base = (AttributeBase) i;
+			return true;
+		}
+	}
+	return false;
 }
 
 /*

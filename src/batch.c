@@ -31,7 +31,20 @@ typedef struct EntryKind
 static void parse_entry(const EntryKind *kind, int number, JsonbValue *value,
 						BatchEntry *entry);
 
-/* Raises an error unless a parameter is an array with something in it. */
+/* Raises the error of more entries than the setting allows. */
+static void
+report_too_many(int n)
+{
+	sqs_fail(NULL, ERRCODE_SQS_TOO_MANY_ENTRIES,
+			 "The setting pg_sqs.max_batch_size is the most entries of a batch.",
+			 "Maximum number of entries per request are %d. You have sent %d.",
+			 sqs_max_batch_size, n);
+}
+
+/*
+ * Raises an error unless a parameter is an array with something in it.  More
+ * entries than any setting allows are refused here, lest they take memory.
+ */
 static void
 check_array(Jsonb *entries, const EntryKind *kind)
 {
@@ -49,6 +62,8 @@ check_array(Jsonb *entries, const EntryKind *kind)
 	if (JB_ROOT_COUNT(entries) == 0)
 		sqs_fail(NULL, ERRCODE_SQS_EMPTY_BATCH, NULL,
 				 "There should be at least one %s in the request.", kind->name);
+	if (JB_ROOT_COUNT(entries) > SQS_MAX_BATCH_SIZE)
+		report_too_many(JB_ROOT_COUNT(entries));
 }
 
 /* Takes the entries of a call apart, raising the errors that are the call's. */
@@ -63,8 +78,7 @@ batch_parse(Jsonb *entries, const char *request_entry,
 
 	check_array(entries, &kind);
 	*n = JB_ROOT_COUNT(entries);
-	parsed = palloc_extended(*n * sizeof(BatchEntry),
-							 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	parsed = palloc0(*n * sizeof(BatchEntry));
 	it = JsonbIteratorInit(&entries->root);
 	JsonbIteratorNext(&it, &value, true);
 	for (int i = 0; i < *n; i++)
@@ -182,7 +196,7 @@ find_repeated(const BatchEntry *entries, int n)
 	const BatchEntry **sorted;
 	const BatchEntry *first = NULL;
 
-	sorted = palloc_extended(n * sizeof(*sorted), MCXT_ALLOC_HUGE);
+	sorted = palloc(n * sizeof(*sorted));
 	for (int i = 0; i < n; i++)
 		sorted[i] = &entries[i];
 	qsort(sorted, n, sizeof(*sorted), compare_ids);
@@ -206,10 +220,7 @@ batch_check(const BatchEntry *entries, int n)
 		sqs_fail(NULL, ERRCODE_SQS_BATCH_IDS_NOT_DISTINCT, NULL,
 				 "Id %s repeated.", repeated->id);
 	if (n > sqs_max_batch_size)
-		sqs_fail(NULL, ERRCODE_SQS_TOO_MANY_ENTRIES,
-				 "The setting pg_sqs.max_batch_size is the most entries of a batch.",
-				 "Maximum number of entries per request are %d. You have sent %d.",
-				 sqs_max_batch_size, n);
+		report_too_many(n);
 }
 
 /* Finds a member that an entry has, other than null. */

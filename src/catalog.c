@@ -20,7 +20,9 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/relscan.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -38,6 +40,8 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -79,6 +83,7 @@ static Oid	catalog_name_index = InvalidOid;
 static Oid	catalog_owner = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
 static uint64 generation = 0;	/* counts changes of sqs.queue */
+static uint64 invalidations = 0;	/* of relations, that we heard of */
 
 /* what catalog_begin changed and catalog_end restores */
 static Oid	saved_user;
@@ -109,6 +114,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	RelidEntry *found;
 
+	invalidations++;
 	if (relid == InvalidOid || relid == catalog_relid)
 		forget_all();
 	else if (by_relid != NULL)
@@ -274,6 +280,7 @@ load_table(Queue *queue)
 	if (rel == NULL)
 		return false;
 	queue->owner = rel->rd_rel->relowner;
+	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(queue->owner, security |
@@ -315,11 +322,17 @@ load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
 #undef INT_COLUMN
 }
 
-/* Reads a queue from sqs.queue; false if there is none of that name. */
+/*
+ * Reads a queue from sqs.queue; false if there is none of that name.  The scan
+ * returns every version and visibility is tested here: at SERIALIZABLE an MVCC
+ * scan would have sessions that create or change other queues conflict with
+ * this one.
+ */
 static bool
 load_queue(const char *name, Queue *queue)
 {
 	Relation	rel;
+	Snapshot	snapshot;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
@@ -328,8 +341,12 @@ load_queue(const char *name, Queue *queue)
 	rel = table_open(catalog_relid, AccessShareLock);
 	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
-	scan = systable_beginscan(rel, catalog_name_index, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(rel, catalog_name_index, true, SnapshotAny, 1, &key);
+	do
+		tuple = systable_getnext(scan);
+	while (HeapTupleIsValid(tuple) &&
+		   !table_tuple_satisfies_snapshot(rel, scan->slot, snapshot));
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
@@ -337,13 +354,15 @@ load_queue(const char *name, Queue *queue)
 		load_row(tuple, RelationGetDescr(rel), queue);
 	}
 	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
 	return found && load_table(queue);
 }
 
 /*
- * Remembers a queue read from the catalog.  A table that was dropped and made
- * again under another OID leaves its old OID behind, which does no harm.
+ * Remembers a queue read from the catalog, as valid unless anything changed
+ * while it was read.  A table that was dropped and made again under another
+ * OID leaves its old OID behind, which does no harm.
  */
 static void
 remember_queue(const Queue *queue)
@@ -356,7 +375,7 @@ remember_queue(const Queue *queue)
 	entry->queue = *queue;
 	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
 	by_oid->entry = entry;
-	entry->valid = true;
+	entry->valid = queue->invalidations == invalidations;
 }
 
 /* Finds a queue by name; false if there is none. */
@@ -365,6 +384,8 @@ catalog_find(const char *name, Queue *queue)
 {
 	CacheEntry *entry;
 
+	if (strlen(name) > SQS_MAX_NAME)
+		return false;
 	if (by_name == NULL)
 		create_cache();
 	entry = hash_search(by_name, name, HASH_FIND, NULL);
@@ -375,7 +396,8 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	if (strlen(name) > SQS_MAX_NAME || !load_queue(name, queue))
+	queue->invalidations = invalidations;
+	if (!load_queue(name, queue))
 		return false;
 	remember_queue(queue);
 	return true;
@@ -388,7 +410,7 @@ catalog_is_current(const Queue *queue)
 	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
 
 	return entry != NULL && entry->valid &&
-		entry->queue.relid == queue->relid;
+		entry->queue.invalidations == queue->invalidations;
 }
 
 /* Raises the error for a queue that is not there. */
@@ -474,6 +496,22 @@ check_queue_privilege(const Queue *queue, AclMode mode)
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for queue \"%s\"", queue->name),
 				errhint("The queue's owner can grant it with sqs_add_permission()."));
+}
+
+/*
+ * The same, for the queue's messages: policies of row security would not be
+ * applied to them, so whoever is subject to some is refused.
+ */
+void
+check_message_privilege(const Queue *queue, AclMode mode)
+{
+	check_queue_privilege(queue, mode);
+	if (queue->row_security &&
+		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("queue \"%s\" has row security enabled", queue->name),
+				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
 }
 
 /* Raises an error unless the user owns the queue. */

@@ -43,24 +43,24 @@ sqs_fail(Failure *failure, int sqlstate, const char *hint,
 		 const char *format,...)
 {
 	va_list		args;
-	StringInfoData text;
+	StringInfoData message;
 	int			needed;
 
-	initStringInfo(&text);
+	initStringInfo(&message);
 	do
 	{
 		va_start(args, format);
-		needed = appendStringInfoVA(&text, format, args);
+		needed = appendStringInfoVA(&message, format, args);
 		va_end(args);
 		if (needed != 0)
-			enlargeStringInfo(&text, needed);
+			enlargeStringInfo(&message, needed);
 	} while (needed != 0);
 
 	if (failure == NULL)
-		ereport(ERROR, errcode(sqlstate), errmsg_internal("%s", text.data),
+		ereport(ERROR, errcode(sqlstate), errmsg_internal("%s", message.data),
 				hint ? errhint("%s", hint) : 0);
 	failure->sqlstate = sqlstate;
-	failure->message = text.data;
+	failure->message = message.data;
 	failure->hint = hint;
 	return false;
 }

@@ -33,7 +33,7 @@ json_parse(const char *input)
 											  CStringGetDatum(input)));
 }
 
-/* The text of a string, number or boolean; NULL for anything else. */
+/* The text of a string, number (5.0 is 5) or boolean; NULL for the rest. */
 char *
 json_scalar(const JsonbValue *value)
 {
@@ -42,8 +42,7 @@ json_scalar(const JsonbValue *value)
 		case jbvString:
 			return pnstrdup(value->val.string.val, value->val.string.len);
 		case jbvNumeric:
-			return DatumGetCString(DirectFunctionCall1(numeric_out,
-													   NumericGetDatum(value->val.numeric)));
+			return numeric_normalize(value->val.numeric);
 		case jbvBool:
 			return pstrdup(value->val.boolean ? "true" : "false");
 		default:
@@ -56,4 +55,16 @@ JsonbValue *
 json_member(Jsonb *object, const char *key, JsonbValue *value)
 {
 	return getKeyJsonValueFromContainer(&object->root, key, strlen(key), value);
+}
+
+/* The text of a value: of an object or array its JSON. */
+char *
+json_text(const JsonbValue *value)
+{
+	if (value->type == jbvNull)
+		return pstrdup("null");
+	if (value->type == jbvBinary)
+		return JsonbToCString(NULL, value->val.binary.data,
+							  value->val.binary.len);
+	return json_scalar(value);
 }

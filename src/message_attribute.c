@@ -7,7 +7,7 @@
  * is what a queue stores and a receive returns.  One pass over the input fills
  * an array of at most ten; checks, size, MD5 and canonical form all work on
  * that.  Input that is canonical already is returned as it is.  The grammar of
- * names and values is in attribute_syntax.c.
+ * names, types and values is in attribute_syntax.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,22 +23,13 @@
 #define MAX_TYPE 256			/* characters */
 #define TRACE_HEADER "AWSTraceHeader"
 
-typedef enum Base
-{
-	BASE_STRING,
-	BASE_NUMBER,
-	BASE_BINARY
-} Base;
-
-static const char *const base_names[] = {"String", "Number", "Binary"};
-
 typedef struct Attribute
 {
 	const char *origin;			/* for messages: "user" or "system" */
 	JsonbValue	name;			/* these three as the database has them */
 	JsonbValue	type;
 	JsonbValue	value;
-	Base		base;
+	AttributeBase base;
 	Bytes		hashed_name;	/* and as they count and are hashed: UTF-8, */
 	Bytes		hashed_type;
 	Bytes		hashed_value;	/* but a binary value decoded */
@@ -164,7 +155,7 @@ hash_attributes(const Attribute *attributes, int n, int size)
 	{
 		to = put_bytes(to, attributes[i].hashed_name);
 		to = put_bytes(to, attributes[i].hashed_type);
-		*to++ = attributes[i].base == BASE_BINARY ? 2 : 1;
+		*to++ = attributes[i].base == ATTRIBUTE_BINARY ? 2 : 1;
 		to = put_bytes(to, attributes[i].hashed_value);
 	}
 	return md5_hex(hashed, to - hashed);
@@ -189,7 +180,7 @@ build_canonical(Attribute *attributes, int n)
 		pushJsonbValue(&state, WJB_KEY, &data_type);
 		pushJsonbValue(&state, WJB_VALUE, &attribute->type);
 		pushJsonbValue(&state, WJB_KEY,
-					   attribute->base == BASE_BINARY ? &binary_value : &string_value);
+					   attribute->base == ATTRIBUTE_BINARY ? &binary_value : &string_value);
 		pushJsonbValue(&state, WJB_VALUE, &attribute->value);
 		pushJsonbValue(&state, WJB_END_OBJECT, NULL);
 	}
@@ -270,7 +261,7 @@ message_system_attributes_parse(Jsonb *input, text **aws_trace_header,
 		JsonbIteratorNext(&it, &value, true);
 		if (!parse_attribute(&attribute, &value, &as_is, failure))
 			return false;
-		if (!is_string(&attribute.type, base_names[BASE_STRING]))
+		if (!is_string(&attribute.type, attribute_base_names[ATTRIBUTE_STRING]))
 			return attribute_fail(failure, &attribute,
 								  "must be of type 'String'.");
 		*aws_trace_header =
@@ -287,7 +278,7 @@ check_trace_header(text *value, Failure *failure)
 	Attribute	attribute = {.origin = "system"};
 
 	attribute.name = make_string(TRACE_HEADER, strlen(TRACE_HEADER));
-	attribute.base = BASE_STRING;
+	attribute.base = ATTRIBUTE_STRING;
 	attribute.value = make_string(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
 	return check_value(&attribute, failure);
 }
@@ -326,7 +317,7 @@ parse_attribute(Attribute *attribute, JsonbValue *value, bool *as_is,
 	*as_is = false;
 	if (value->type == jbvString)
 	{
-		attribute->base = BASE_STRING;
+		attribute->base = ATTRIBUTE_STRING;
 		attribute->value = *value;
 	}
 	else if (value->type == jbvNumeric)
@@ -335,13 +326,13 @@ parse_attribute(Attribute *attribute, JsonbValue *value, bool *as_is,
 
 		number = DatumGetCString(DirectFunctionCall1(numeric_out,
 													 NumericGetDatum(value->val.numeric)));
-		attribute->base = BASE_NUMBER;
+		attribute->base = ATTRIBUTE_NUMBER;
 		attribute->value = make_string(number, strlen(number));
 	}
 	else
 		return attribute_fail(failure, attribute,
 							  "must be a JSON object, string or number.");
-	attribute->type = make_string(base_names[attribute->base], 6);
+	attribute->type = make_string(attribute_base_names[attribute->base], 6);
 	attribute->hashed_type = utf8_bytes(&attribute->type);
 	return check_value(attribute, failure);
 }
@@ -389,7 +380,7 @@ static bool
 choose_value(Attribute *attribute, JsonbValue *string, JsonbValue *binary,
 			 Failure *failure)
 {
-	bool		is_binary = attribute->base == BASE_BINARY;
+	bool		is_binary = attribute->base == ATTRIBUTE_BINARY;
 	const char *field = is_binary ? "BinaryValue" : "StringValue";
 	JsonbValue *other = is_binary ? string : binary;
 
@@ -421,26 +412,6 @@ check_name(Attribute *attribute, Failure *failure)
 					shown(&attribute->name), problem);
 }
 
-/* Finds what an attribute's type is before its label. */
-static bool
-find_base(Attribute *attribute)
-{
-	Bytes		type = attribute->hashed_type;
-	const char *period = memchr(type.data, '.', type.length);
-	int			length = period ? period - type.data : type.length;
-
-	for (int i = 0; i < lengthof(base_names); i++)
-	{
-		if (length == strlen(base_names[i]) &&
-			memcmp(type.data, base_names[i], length) == 0)
-		{
-			attribute->base = (Base) i;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Checks the DataType of an attribute. */
 static bool
 check_type(Attribute *attribute, Failure *failure)
@@ -455,7 +426,7 @@ check_type(Attribute *attribute, Failure *failure)
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 						"The message attribute '%s' must contain a non-empty message attribute type.",
 						shown(&attribute->name));
-	if (!find_base(attribute))
+	if (!attribute_base(attribute->hashed_type, &attribute->base))
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 						"The message attribute '%s' has an invalid message attribute type, the set of supported type prefixes is Binary, Number, and String.",
 						shown(&attribute->name));
@@ -487,8 +458,8 @@ check_value(Attribute *attribute, Failure *failure)
 	if (attribute->value.val.string.len == 0)
 		return attribute_fail(failure, attribute,
 							  psprintf("must contain a non-empty value of type '%s'.",
-									   base_names[attribute->base]));
-	if (attribute->base == BASE_BINARY)
+									   attribute_base_names[attribute->base]));
+	if (attribute->base == ATTRIBUTE_BINARY)
 		return decode_base64(attribute->value.val.string.val,
 							 attribute->value.val.string.len,
 							 &attribute->hashed_value) ||
@@ -498,7 +469,7 @@ check_value(Attribute *attribute, Failure *failure)
 	attribute->hashed_value = utf8_bytes(&attribute->value);
 	if (!check_string(attribute, "value", attribute->hashed_value, failure))
 		return false;
-	if (attribute->base == BASE_NUMBER && !is_attribute_number(attribute->hashed_value))
+	if (attribute->base == ATTRIBUTE_NUMBER && !is_attribute_number(attribute->hashed_value))
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"A number has at most 38 digits of precision and is between 10^-128 and 10^126.",
 						"Can't cast the value of message (%s) attribute '%s' to a number.",

@@ -78,14 +78,14 @@ count_from(const Queue *queue, QueueTable *table, Position from,
 	Message		m;
 
 	memset(count->values, 0, sizeof(count->values));
-	count->lowest = (Position) {now, PG_INT64_MAX};
+	count->lowest = POSITION(now, PG_INT64_MAX);
 	count->next_due = DT_NOEND;
 	storage_snapshot(table);
 	storage_scan_begin(table, from, DT_NOEND);
 	while (storage_scan_next(table, &m))
 	{
 		if (count->lowest.id == PG_INT64_MAX && m.visible_at <= now)
-			count->lowest = (Position) {m.visible_at, m.id};
+			count->lowest = POSITION(m.visible_at, m.id);
 		if (m.visible_at > now && count->next_due == DT_NOEND)
 			count->next_due = m.visible_at;
 		if (!message_is_expired(queue, &m, now))

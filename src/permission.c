@@ -71,7 +71,7 @@ report_label(const char *label, const char *reason)
 {
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"Value %s for parameter Label is invalid. Reason: %s",
-					label, reason);
+					excerpt(label, strlen(label)), reason);
 }
 
 /* Reads the label; it has the form of a queue's name. */
@@ -118,7 +118,7 @@ find_action(const char *name)
 	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 					"Actions that can be granted: SendMessage, ReceiveMessage, DeleteMessage, ChangeMessageVisibility, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, *.",
 					"Value SQS:%s for parameter ActionName is invalid. Reason: Only the queue owner is allowed to invoke this action.",
-					name);
+					excerpt(name, strlen(name)));
 	return NULL;
 }
 
@@ -147,7 +147,8 @@ find_role(const char *name)
 	if (!OidIsValid(role))
 		ereport(ERROR,
 				errcode(ERRCODE_UNDEFINED_OBJECT),
-				errmsg("role \"%s\" does not exist", name),
+				errmsg("role \"%s\" does not exist",
+					   excerpt(name, strlen(name))),
 				errhint("Roles are those of this server; \"public\" is everybody."));
 	return role;
 }

@@ -16,7 +16,10 @@
 #include "compat.h"
 #include "pg_sqs.h"
 
-PG_MODULE_MAGIC_EXT(.name = "pg_sqs", .version = "1.0");
+PG_MODULE_MAGIC_EXT(
+					.name = "pg_sqs",
+					.version = "1.0"
+);
 
 int			sqs_max_queues = 1024;
 bool		sqs_worker = true;
@@ -75,7 +78,7 @@ define_user_settings(void)
 	DefineCustomIntVariable("pg_sqs.max_batch_size",
 							"Sets the most messages of a receive and entries of a batch.",
 							"Amazon SQS has 10.",
-							&sqs_max_batch_size, 10, 1, 10000,
+							&sqs_max_batch_size, 10, 1, SQS_MAX_BATCH_SIZE,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("pg_sqs.async_receive",
 							 "Lets a transaction that only received commit without waiting for the WAL flush.",

@@ -26,6 +26,7 @@
 #define SQS_MAX_DELAY_SECONDS 900
 #define SQS_MAX_WAIT_SECONDS 20
 #define SQS_MAX_BATCH_BYTES 1048576
+#define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
 /* in pg_sqs.c: settings */
@@ -49,6 +50,7 @@ typedef struct Queue
 {
 	char		name[SQS_MAX_NAME + 1];
 	int32		id;
+	uint64		invalidations;	/* heard of when this was read */
 	Oid			relid;			/* the table of its messages */
 	Oid			owner;			/* of that table */
 	Oid			pkey;			/* index on (id) */
@@ -56,6 +58,7 @@ typedef struct Queue
 	Oid			sequence;		/* of ids */
 	bool		plain;			/* no triggers and no indexes but ours: the
 								 * executor is not needed to write */
+	bool		row_security;	/* it has policies, which we cannot apply */
 	bool		fifo;
 	int32		delay_seconds;
 	int32		maximum_message_size;
@@ -77,6 +80,7 @@ extern uint64 catalog_generation(void);
 extern void catalog_begin(void);	/* SPI as the extension's owner */
 extern void catalog_end(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
+extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);
 extern char *queue_arn(const char *name);
 extern bool queue_name_from_arn(const char *arn, char **name);
@@ -113,8 +117,9 @@ typedef struct Position
 	int64		id;
 } Position;
 
-#define POSITION_MIN ((Position) {DT_NOBEGIN, PG_INT64_MIN})
-#define POSITION_MAX ((Position) {DT_NOEND, PG_INT64_MAX})	/* or: none */
+#define POSITION(at, id) ((Position) {at, id})
+#define POSITION_MIN POSITION(DT_NOBEGIN, PG_INT64_MIN)
+#define POSITION_MAX POSITION(DT_NOEND, PG_INT64_MAX)	/* or: none */
 
 static inline bool
 position_before(Position a, Position b)
@@ -140,6 +145,13 @@ typedef enum StorageResult
 	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
+typedef enum RowState
+{
+	ROW_FREE,
+	ROW_LOCKED,					/* but not changed */
+	ROW_CLAIMED					/* changed or deleted */
+} RowState;
+
 extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);
 extern void storage_close(QueueTable *table, bool unlock);
 extern void storage_as_owner(QueueTable *table);
@@ -155,7 +167,7 @@ extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
 extern bool storage_find(QueueTable *table, int64 id, uint64 hint, Message *message);
 extern StorageResult storage_update(QueueTable *table, Message *message, bool wait);
 extern StorageResult storage_delete(QueueTable *table, Message *message, bool wait);
-extern bool storage_row_is_free(QueueTable *table);
+extern RowState storage_row_state(QueueTable *table);
 extern uint64 storage_row_hint(const QueueTable *table);
 
 /* in receipt.c: receipt handles */
@@ -191,14 +203,24 @@ extern const char *excerpt(const char *value, int length);
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
 
-/* in attribute_syntax.c: names and values of message attributes */
+/* in attribute_syntax.c: names, types and values of message attributes */
+typedef enum AttributeBase
+{
+	ATTRIBUTE_STRING,
+	ATTRIBUTE_NUMBER,
+	ATTRIBUTE_BINARY
+} AttributeBase;
+
 typedef struct Bytes
 {
 	const char *data;
 	int			length;
 } Bytes;
 
+extern const char *const attribute_base_names[];
+
 extern int	count_characters(Bytes utf8);
+extern bool attribute_base(Bytes type, AttributeBase *base);
 extern const char *attribute_name_problem(Bytes name);
 extern bool is_attribute_number(Bytes string);
 extern bool decode_base64(const char *string, int length, Bytes *bytes);
@@ -269,6 +291,7 @@ typedef struct Redrive
 } Redrive;
 
 extern bool redrive_is_due(const Queue *queue, const Message *message);
+extern bool redrive_find(const Queue *queue, Queue *target);
 extern bool redrive_open(const Queue *queue, Redrive *redrive);
 extern void redrive_close(Redrive *redrive);
 extern void redrive_insert(Redrive *redrive, const Queue *source,

@@ -147,15 +147,14 @@ parse_dead_letter_target(const char *input, const JsonbValue *value)
 static char *
 parse_max_receive_count(const char *input, const JsonbValue *value)
 {
-	char	   *text = value->type == jbvBool ? NULL : json_scalar(value);
+	char	   *text = json_text(value);
 	int32		count;
 
-	if (text != NULL && parse_integer(text, &count) &&
-		count >= 1 && count <= MAX_RECEIVE_COUNT)
+	if (parse_integer(text, &count) && count >= 1 && count <= MAX_RECEIVE_COUNT)
 		return psprintf("%d", count);
 	report_redrive_policy(input, NULL,
 						  psprintf("Invalid value for maxReceiveCount: %s, valid values are from 1 to %d both inclusive.",
-								   text ? text : "null", MAX_RECEIVE_COUNT));
+								   text, MAX_RECEIVE_COUNT));
 	return NULL;
 }
 

@@ -213,7 +213,19 @@ note_deleted(const char *name)
 	sql_run(SQL_ROW, "INSERT INTO sqs.deleted_queue (name) VALUES ($1)", 1, args + 1);
 }
 
-/* Makes the row of a queue; returns a number whose table's name is free. */
+/* Whether the name of any relation of queue N is taken. */
+static bool
+is_number_taken(int32 id)
+{
+	static const char *const suffixes[] = {"", "_seq", "_pkey", "_due"};
+
+	for (int i = 0; i < lengthof(suffixes); i++)
+		if (OidIsValid(catalog_relation(psprintf("queue_%d%s", id, suffixes[i]))))
+			return true;
+	return false;
+}
+
+/* Makes the row of a queue, of the next number that is free. */
 static int32
 insert_row(const char *name, bool fifo, Jsonb *tags)
 {
@@ -225,8 +237,7 @@ insert_row(const char *name, bool fifo, Jsonb *tags)
 	{
 		row = sql_run(SQL_ROW, "SELECT nextval('sqs.queue_id_seq')", 0, NULL);
 		id = pg_strtoint32(sql_value(&row, 0, 0));
-	} while (OidIsValid(find_table(id)) ||
-			 OidIsValid(catalog_relation(psprintf("queue_%d_seq", id))));
+	} while (is_number_taken(id));
 	args[0] = psprintf("%d", id);
 	args[1] = name;
 	args[2] = JsonbToCString(NULL, &tags->root, VARSIZE(tags));
@@ -325,6 +336,7 @@ create_queue(const char *name, bool fifo, AttributeSet *set, Jsonb *tags)
 
 	check_deleted_lately(name);
 	attributes_check(set, &none, name, fifo);
+	refuse_fifo(fifo);
 	id = insert_row(name, fifo, tags);
 	attributes_store(id, set);
 	create_table(id, name, unlogged != NULL && strcmp(unlogged, "true") == 0);
@@ -348,7 +360,6 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 	check_queue_name(name, fifo);
 	attributes_parse(attributes, true, fifo, &set);
 	tags = tags_parse(tags, name);
-	refuse_fifo(fifo);
 
 	queue_lock(name);
 	id = find_row(name);
@@ -367,7 +378,7 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 static void
 drop_table(const char *name, int32 id)
 {
-	Queue		queue;
+	Queue		queue = {0};
 
 	queue.relid = find_table(id);
 	if (!OidIsValid(queue.relid))

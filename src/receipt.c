@@ -123,7 +123,8 @@ receipt_parse(const Queue *queue, text *handle, Receipt *receipt,
 		return sqs_fail(failure, ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
 						"Use the receipt_handle that a receive from this queue returned, unchanged.",
 						"The input receipt handle \"%s\" is not a valid receipt handle.",
-						text_to_cstring(handle));
+						excerpt(VARDATA_ANY(handle),
+								VARSIZE_ANY_EXHDR(handle)));
 	return true;
 }
 

@@ -169,7 +169,8 @@ take_message(Receive *r, Message *m, Position at)
 
 	if (r->kind == RECEIVE_PEEK)
 	{
-		return_message(r, m, NULL);
+		if (storage_row_state(r->table) != ROW_CLAIMED)
+			return_message(r, m, NULL);
 		return;
 	}
 	count_receive(m, r->now);
@@ -200,14 +201,16 @@ must_redrive(Receive *r, const Message *m)
 {
 	if (!redrive_is_due(&r->queue, m) || r->no_redrive)
 		return false;
-	if (r->kind == RECEIVE_PEEK)
+	if (r->redriving)
 		return true;
-	if (!r->redriving)
+	if (r->kind == RECEIVE_PEEK)
+		r->no_redrive = !redrive_find(&r->queue, &r->redrive.queue);
+	else
 	{
 		r->redriving = redrive_open(&r->queue, &r->redrive);
 		r->no_redrive = !r->redriving;
 	}
-	return r->redriving;
+	return !r->no_redrive;
 }
 
 /* Does with a message that is due what is to be done. */
@@ -239,10 +242,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = (Position) {r->now, POSITION_MAX.id};
+			walked_to = POSITION(r->now, POSITION_MAX.id);
 			break;
 		}
-		walked_to = (Position) {m.visible_at, m.id};
+		walked_to = POSITION(m.visible_at, m.id);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
@@ -319,7 +322,7 @@ open_queue(Receive *r)
 	if (!storage_open(&r->queue, r->kind == RECEIVE_PEEK ?
 					  AccessShareLock : RowExclusiveLock, &r->table))
 		report_missing_queue();
-	check_queue_privilege(&r->queue, needed[r->kind]);
+	check_message_privilege(&r->queue, needed[r->kind]);
 }
 
 /* Looks until something is found or the time is over. */
@@ -388,7 +391,7 @@ check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues take a ReceiveRequestAttemptId.",
 						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						id);
+						excerpt(id, strlen(id)));
 }
 
 /* Takes the arguments that all three functions have in common. */

@@ -27,15 +27,22 @@ redrive_is_due(const Queue *queue, const Message *message)
 }
 
 /*
- * Opens the dead-letter queue of a queue.  False where there is none to move
+ * Finds the dead-letter queue of a queue.  False where there is none to move
  * to: it was deleted, or is the queue itself; messages then stay.
  */
 bool
+redrive_find(const Queue *queue, Queue *target)
+{
+	return strcmp(queue->dead_letter_queue, queue->name) != 0 &&
+		catalog_find(queue->dead_letter_queue, target) &&
+		target->fifo == queue->fifo;
+}
+
+/* Opens it; false where there is none. */
+bool
 redrive_open(const Queue *queue, Redrive *redrive)
 {
-	if (strcmp(queue->dead_letter_queue, queue->name) == 0 ||
-		!catalog_find(queue->dead_letter_queue, &redrive->queue) ||
-		redrive->queue.fifo != queue->fifo ||
+	if (!redrive_find(queue, &redrive->queue) ||
 		!storage_open(&redrive->queue, RowExclusiveLock, &redrive->table))
 		return false;
 	storage_as_owner(redrive->table);

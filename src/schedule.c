@@ -94,7 +94,7 @@ sqs_schedule_maintenance(PG_FUNCTION_ARGS)
 								quote_literal_cstr(args[1]),
 								quote_literal_cstr(args[2]),
 								quote_literal_cstr(get_database_name(MyDatabaseId))));
-	result = sql_run(SQL_CALLER, "SELECT cron.schedule($1, $2, $3)", 3, args);
+	result = sql_run(SQL_DDL, "SELECT cron.schedule($1, $2, $3)", 3, args);
 	PG_RETURN_INT64(strtoi64(sql_value(&result, 0, 0), NULL, 10));
 }
 
@@ -109,7 +109,7 @@ sqs_unschedule_maintenance(PG_FUNCTION_ARGS)
 	if (!have_cron())
 		report_no_cron(psprintf("SELECT cron.unschedule(%s)",
 								quote_literal_cstr(name)));
-	PG_RETURN_BOOL(sql_run(SQL_CALLER,
+	PG_RETURN_BOOL(sql_run(SQL_DDL,
 						   "SELECT cron.unschedule(jobid) FROM cron.job"
 						   " WHERE jobname = $1", 1, &name).rows > 0);
 }

@@ -104,7 +104,8 @@ check_ids(const Queue *queue, const Send *send, Failure *failure)
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues deduplicate messages.",
 						"Value %s for parameter MessageDeduplicationId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						text_to_cstring(send->deduplication_id));
+						excerpt(VARDATA_ANY(send->deduplication_id),
+								VARSIZE_ANY_EXHDR(send->deduplication_id)));
 	return true;
 }
 
@@ -200,7 +201,7 @@ open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
-	check_queue_privilege(queue, ACL_INSERT);
+	check_message_privilege(queue, ACL_INSERT);
 	return table;
 }
 

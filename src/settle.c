@@ -78,7 +78,8 @@ fail_gone(Settle *s)
 		return false;
 	return sqs_fail(failure_of(s), ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"Value %s for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
-					text_to_cstring(s->handle));
+					excerpt(VARDATA_ANY(s->handle),
+								VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Fails for a handle that was made for another message. */
@@ -88,7 +89,8 @@ fail_foreign(Settle *s)
 	return sqs_fail(failure_of(s), ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
 					"Use the receipt_handle that a receive from this queue returned, unchanged.",
 					"The input receipt handle \"%s\" is not a valid receipt handle.",
-					text_to_cstring(s->handle));
+					excerpt(VARDATA_ANY(s->handle),
+								VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Deletes the message found; one past its retention counts as gone. */
@@ -155,14 +157,11 @@ compare_settles(const void *a, const void *b)
 
 /* Carries out handles that were parsed and found well formed. */
 static void
-settle(Queue *queue, Settle *settles, int n)
+settle(const Queue *queue, QueueTable *table, Settle *settles, int n)
 {
 	Settle	  **order = palloc(n * sizeof(Settle *));
 	int			norder = 0;
-	QueueTable *table;
 
-	if (!storage_open(queue, RowExclusiveLock, &table))
-		report_missing_queue();
 	for (int i = 0; i < n; i++)
 		if (settles[i].entry == NULL || settles[i].entry->failure.sqlstate == 0)
 			order[norder++] = &settles[i];
@@ -177,14 +176,19 @@ settle(Queue *queue, Settle *settles, int n)
 	pfree(order);
 }
 
-/* Finds the queue and checks the caller's right. */
-static void
+/* Opens the queue and checks the caller's right. */
+static QueueTable *
 begin_settle(FunctionCallInfo fcinfo, const char *function, AclMode right,
 			 Queue *queue)
 {
+	QueueTable *table;
+
 	PreventCommandIfReadOnly(function);
 	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
-	check_queue_privilege(queue, right);
+	if (!storage_open(queue, RowExclusiveLock, &table))
+		report_missing_queue();
+	check_message_privilege(queue, right);
+	return table;
 }
 
 /* The VisibilityTimeout argument, which must be there. */
@@ -200,18 +204,20 @@ timeout_argument(FunctionCallInfo fcinfo, int n)
 
 /* Carries out a single handle. */
 static void
-settle_single(FunctionCallInfo fcinfo, Queue *queue, Settle *s, int32 timeout)
+settle_single(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
+			  Settle *s, int32 timeout)
 {
 	memset(s, 0, sizeof(Settle));
 	s->timeout = timeout;
 	s->handle = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
 	(void) receipt_parse(queue, s->handle, &s->receipt, NULL);
-	settle(queue, s, 1);
+	settle(queue, table, s, 1);
 }
 
 /* Carries out an array of handles, all or nothing; returns how many were done. */
 static int64
-settle_array(FunctionCallInfo fcinfo, Queue *queue, int32 timeout)
+settle_array(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
+			 int32 timeout)
 {
 	Datum	   *handles;
 	bool	   *nulls;
@@ -233,7 +239,7 @@ settle_array(FunctionCallInfo fcinfo, Queue *queue, int32 timeout)
 		settles[i].handle = nulls[i] ? NULL : DatumGetTextPP(handles[i]);
 		(void) receipt_parse(queue, settles[i].handle, &settles[i].receipt, NULL);
 	}
-	settle(queue, settles, n);
+	settle(queue, table, settles, n);
 	for (int i = 0; i < n; i++)
 		done += settles[i].done ? 1 : 0;
 	return done;
@@ -262,7 +268,8 @@ read_entry(const Queue *queue, BatchEntry *entry, bool hide, Settle *s)
 
 /* Carries out a batch. */
 static void
-settle_batch(FunctionCallInfo fcinfo, Queue *queue, bool hide)
+settle_batch(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
+			 bool hide)
 {
 	static const char *const delete_members[] = {"Id", "ReceiptHandle", NULL};
 	static const char *const hide_members[] = {
@@ -280,7 +287,7 @@ settle_batch(FunctionCallInfo fcinfo, Queue *queue, bool hide)
 	settles = palloc0_array(Settle, n);
 	for (int i = 0; i < n; i++)
 		read_entry(queue, &entries[i], hide, &settles[i]);
-	settle(queue, settles, n);
+	settle(queue, table, settles, n);
 	batch_return(fcinfo, entries, NULL, n);
 }
 
@@ -289,10 +296,11 @@ Datum
 sqs_delete(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 	Settle		s;
 
-	begin_settle(fcinfo, "sqs_delete()", ACL_DELETE, &queue);
-	settle_single(fcinfo, &queue, &s, -1);
+	table = begin_settle(fcinfo, "sqs_delete()", ACL_DELETE, &queue);
+	settle_single(fcinfo, &queue, table, &s, -1);
 	PG_RETURN_BOOL(s.done);
 }
 
@@ -301,9 +309,10 @@ Datum
 sqs_delete_many(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 
-	begin_settle(fcinfo, "sqs_delete_many()", ACL_DELETE, &queue);
-	PG_RETURN_INT64(settle_array(fcinfo, &queue, -1));
+	table = begin_settle(fcinfo, "sqs_delete_many()", ACL_DELETE, &queue);
+	PG_RETURN_INT64(settle_array(fcinfo, &queue, table, -1));
 }
 
 /* sqs_delete_batch() */
@@ -311,10 +320,11 @@ Datum
 sqs_delete_batch(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 
-	begin_settle(fcinfo, "sqs_delete_batch()", ACL_DELETE, &queue);
+	table = begin_settle(fcinfo, "sqs_delete_batch()", ACL_DELETE, &queue);
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
-	settle_batch(fcinfo, &queue, false);
+	settle_batch(fcinfo, &queue, table, false);
 	return (Datum) 0;
 }
 
@@ -323,10 +333,11 @@ Datum
 sqs_change_visibility(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 	Settle		s;
 
-	begin_settle(fcinfo, "sqs_change_visibility()", ACL_UPDATE, &queue);
-	settle_single(fcinfo, &queue, &s, timeout_argument(fcinfo, 2));
+	table = begin_settle(fcinfo, "sqs_change_visibility()", ACL_UPDATE, &queue);
+	settle_single(fcinfo, &queue, table, &s, timeout_argument(fcinfo, 2));
 	PG_RETURN_TIMESTAMPTZ(s.visible_at);
 }
 
@@ -335,9 +346,10 @@ Datum
 sqs_change_visibility_many(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 
-	begin_settle(fcinfo, "sqs_change_visibility_many()", ACL_UPDATE, &queue);
-	PG_RETURN_INT64(settle_array(fcinfo, &queue, timeout_argument(fcinfo, 2)));
+	table = begin_settle(fcinfo, "sqs_change_visibility_many()", ACL_UPDATE, &queue);
+	PG_RETURN_INT64(settle_array(fcinfo, &queue, table, timeout_argument(fcinfo, 2)));
 }
 
 /* sqs_change_visibility_batch() */
@@ -345,9 +357,10 @@ Datum
 sqs_change_visibility_batch(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
+	QueueTable *table;
 
-	begin_settle(fcinfo, "sqs_change_visibility_batch()", ACL_UPDATE, &queue);
+	table = begin_settle(fcinfo, "sqs_change_visibility_batch()", ACL_UPDATE, &queue);
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
-	settle_batch(fcinfo, &queue, true);
+	settle_batch(fcinfo, &queue, table, true);
 	return (Datum) 0;
 }

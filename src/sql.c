@@ -14,8 +14,8 @@
  * READ takes the latest snapshot.  At SERIALIZABLE an MVCC snapshot would
  * enter what it reads into the search for conflicts and let two sessions fail
  * that create different queues.  SnapshotSelf does not; for the one row of a
- * queue it is as good, above all under the queue's lock (queue_lock), and for
- * approximate counts good enough.
+ * queue it is as good, above all under the queue's lock (queue_lock).  Only
+ * plain scans know it.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,17 +35,20 @@
 
 static int	caller_guc_level;	/* what begin_as_caller changed */
 
+/* Changes a setting up to the end of the statement. */
+static void
+set_locally(const char *setting, const char *value)
+{
+	(void) set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
 /* Begins SPI as the caller, without the caller's search_path. */
 static void
-begin_as_caller(bool row_security)
+begin_as_caller(void)
 {
 	caller_guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("row_security", row_security ? "on" : "off",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	set_locally("search_path", "pg_catalog, pg_temp");
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 }
@@ -59,14 +62,31 @@ end_as_caller(void)
 	AtEOXact_GUC(true, caller_guc_level);
 }
 
+/* Whether a statement runs with SnapshotSelf. */
+static bool
+needs_snapshot_self(SqlMode mode)
+{
+	return IsolationIsSerializable() && mode == SQL_ROW;
+}
+
+/* Keeps the planner from scans that SnapshotSelf cannot be used for. */
+static void
+allow_plain_scans(void)
+{
+	set_locally("enable_seqscan", "on");
+	set_locally("enable_indexscan", "on");
+	set_locally("enable_indexonlyscan", "off");
+	set_locally("enable_bitmapscan", "off");
+}
+
 /* Which snapshot shows what is committed now; InvalidSnapshot = SPI's own. */
 static Snapshot
 choose_snapshot(SqlMode mode)
 {
-	if (mode == SQL_DDL || mode == SQL_CALLER || !IsolationUsesXactSnapshot())
-		return InvalidSnapshot;
-	if (IsolationIsSerializable() && mode != SQL_LIST)
+	if (needs_snapshot_self(mode))
 		return SnapshotSelf;
+	if (mode == SQL_DDL || !IsolationUsesXactSnapshot())
+		return InvalidSnapshot;
 	return GetLatestSnapshot();
 }
 
@@ -110,6 +130,8 @@ execute(SqlMode mode, const char *statement, int n, const char *const *args)
 		values[i] = args[i] ? CStringGetTextDatum(args[i]) : (Datum) 0;
 		nulls[i] = args[i] ? ' ' : 'n';
 	}
+	if (needs_snapshot_self(mode))
+		allow_plain_scans();
 	plan = SPI_prepare(statement, n, types);
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", statement,
@@ -129,16 +151,15 @@ SqlResult
 sql_run(SqlMode mode, const char *statement, int n, const char *const *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	bool		as_caller = mode != SQL_ROW && mode != SQL_LIST;
 	SqlResult	result;
 
-	if (as_caller)
-		begin_as_caller(mode == SQL_CALLER);
+	if (mode == SQL_DDL)
+		begin_as_caller();
 	else
 		catalog_begin();
 	execute(mode, statement, n, args);
 	result = copy_result(caller);
-	if (as_caller)
+	if (mode == SQL_DDL)
 		end_as_caller();
 	else
 		catalog_end();

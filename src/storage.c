@@ -46,7 +46,6 @@
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -79,31 +78,28 @@ storage_check_layout(Relation rel, const char *queue_name)
 						SQS_SCHEMA, RelationGetRelationName(rel)));
 }
 
-/* Locks the table of a queue, finding it again if it changed; false if gone. */
+/*
+ * Locks the table of a queue, finding it again if it changed; false if gone.
+ * What is found while its lock is held does not change any more.
+ */
 static bool
 lock_table(Queue *queue, LOCKMODE lockmode)
 {
 	for (;;)
 	{
-		LockRelationOid(queue->relid, lockmode);
+		Oid			locked = queue->relid;
+		bool		found;
+
+		LockRelationOid(locked, lockmode);
 		if (catalog_is_current(queue))
 			return true;
-		UnlockRelationOid(queue->relid, lockmode);
-		if (!catalog_find(queue->name, queue))
+		found = catalog_find(queue->name, queue);
+		if (found && queue->relid == locked)
+			return true;
+		UnlockRelationOid(locked, lockmode);
+		if (!found)
 			return false;
 	}
-}
-
-/* Refuses a table on which the user is subject to row security. */
-static void
-check_row_security(Relation rel, const Queue *queue)
-{
-	if (rel->rd_rel->relrowsecurity &&
-		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
-		ereport(ERROR,
-				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("queue \"%s\" has row security enabled", queue->name),
-				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
 }
 
 /*
@@ -121,7 +117,6 @@ storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **result)
 	table->queue = queue;
 	table->lockmode = lockmode;
 	table->rel = table_open(queue->relid, NoLock);
-	check_row_security(table->rel, queue);
 	table->pkey = index_open(queue->pkey, lockmode);
 	table->due = index_open(queue->due_index, lockmode);
 	table->slot = table_slot_create(table->rel, NULL);
@@ -345,21 +340,31 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	return due;
 }
 
-/* Whether no open transaction has changed or locked the row found last. */
-bool
-storage_row_is_free(QueueTable *table)
+/* What open transactions, also our own, do with the row found last. */
+RowState
+storage_row_state(QueueTable *table)
 {
-	HeapTupleHeader tuple;
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
+	RowState	state = ROW_CLAIMED;
 
 	if (!TTS_IS_BUFFERTUPLE(table->slot))
-		return false;
-	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple->t_data;
-	if (tuple->t_infomask & HEAP_XMAX_INVALID)
-		return true;
-	if (tuple->t_infomask & HEAP_XMAX_IS_MULTI)
-		return !MultiXactIdIsRunning(HeapTupleHeaderGetRawXmax(tuple),
-									 HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask));
-	return !TransactionIdIsInProgress(HeapTupleHeaderGetRawXmax(tuple));
+		return ROW_LOCKED;
+	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
+	switch (HeapTupleSatisfiesUpdate(slot->base.tuple,
+									 GetCurrentCommandId(false), slot->buffer))
+	{
+		case TM_Ok:
+			state = ROW_FREE;
+			break;
+		case TM_BeingModified:
+			if (HeapTupleHeaderIsOnlyLocked(slot->base.tuple->t_data))
+				state = ROW_LOCKED;
+			break;
+		default:
+			break;
+	}
+	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
+	return state;
 }
 
 /* Where the row found last is, for a receipt handle. */

@@ -44,6 +44,7 @@ typedef struct Writer
 {
 	EState	   *estate;
 	ResultRelInfo *rri;
+	EPQState	epq;			/* of no use but to be there */
 } Writer;
 
 struct QueueTable

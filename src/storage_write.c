@@ -48,6 +48,7 @@ storage_open_writer(Relation rel)
 	writer->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(writer->rri, false);
+	EvalPlanQualInit(&writer->epq, writer->estate, NULL, NIL, -1, NIL);
 	SetUserIdAndSecContext(user, security);
 	return writer;
 }
@@ -56,6 +57,7 @@ storage_open_writer(Relation rel)
 void
 storage_close_writer(Writer *writer)
 {
+	EvalPlanQualEnd(&writer->epq);
 	ExecCloseIndices(writer->rri);
 	ExecCloseResultRelations(writer->estate);
 	ExecResetTupleTable(writer->estate->es_tupleTable, false);
@@ -155,6 +157,24 @@ typedef enum WriteKind
 	WRITE_DELETE
 } WriteKind;
 
+/* Notes a row where it came to be: a trigger may have put it elsewhere. */
+static void
+note_written(QueueTable *table)
+{
+	TupleTableSlot *slot = table->new_slot;
+	Effects    *effects = storage_effects(table);
+	Position	position;
+
+	if (!ItemPointerIsValid(&slot->tts_tid))
+		return;
+	slot_getallattrs(slot);
+	position.visible_at =
+		DatumGetTimestampTz(slot->tts_values[Anum_message_visible_at - 1]);
+	position.id = DatumGetInt64(slot->tts_values[Anum_message_id - 1]);
+	effects_note(effects, position, POSITION_MAX);
+	wakes_add(&effects->commit, position.visible_at, GetCurrentTimestamp());
+}
+
 /* Has the executor write a row, with its triggers and whatever indexes. */
 static void
 write_by_executor(QueueTable *table, WriteKind kind)
@@ -174,13 +194,15 @@ write_by_executor(QueueTable *table, WriteKind kind)
 	if (kind == WRITE_INSERT)
 		ExecSimpleRelationInsert(writer->rri, writer->estate, table->new_slot);
 	else if (kind == WRITE_UPDATE)
-		ExecSimpleRelationUpdate(writer->rri, writer->estate, NULL,
+		ExecSimpleRelationUpdate(writer->rri, writer->estate, &writer->epq,
 								 table->slot, table->new_slot);
 	else
-		ExecSimpleRelationDelete(writer->rri, writer->estate, NULL,
+		ExecSimpleRelationDelete(writer->rri, writer->estate, &writer->epq,
 								 table->slot);
 	AfterTriggerEndQuery(writer->estate);
 	SetUserIdAndSecContext(user, security);
+	if (kind != WRITE_DELETE)
+		note_written(table);
 }
 
 /* Notes a message that is about to be added, and counts it. */
@@ -203,7 +225,7 @@ static void
 note_write(QueueTable *table, const Message *m)
 {
 	Position	from = storage_row_position(table);
-	Position	to = m ? (Position) {m->visible_at, m->id} : POSITION_MAX;
+	Position	to = m ? POSITION(m->visible_at, m->id) : POSITION_MAX;
 
 	if (table->writer != NULL)
 		to = position_min(to, from);
@@ -302,26 +324,15 @@ storage_insert_many(QueueTable *table, const Message *messages, int n)
 }
 
 /*
- * Whether the row in table->slot is locked but not changed by anyone.  Asked
- * when it was found locked, so a wrong yes (the lock has gone) does no harm.
+ * Locks the row in table->slot, so that its update (or deletion) will not have
+ * to wait.  What indexes others made may give an update a stronger lock.
  */
-static bool
-row_is_only_locked(QueueTable *table)
-{
-	HeapTuple	tuple;
-
-	if (!TTS_IS_BUFFERTUPLE(table->slot))
-		return true;
-	tuple = ((BufferHeapTupleTableSlot *) table->slot)->base.tuple;
-	return HeapTupleHeaderIsOnlyLocked(tuple->t_data);
-}
-
-/* Locks the row in table->slot. */
 static TM_Result
-lock_row(QueueTable *table, bool wait, TM_FailureData *failure)
+lock_row(QueueTable *table, bool update, bool wait, TM_FailureData *failure)
 {
 	ItemPointerData tid = table->slot->tts_tid;
-	LockTupleMode mode = LockTupleNoKeyExclusive;
+	LockTupleMode mode = update && table->writer == NULL ?
+		LockTupleNoKeyExclusive : LockTupleExclusive;
 
 	return table_tuple_lock(table->rel, &tid, table->snapshot, table->slot,
 							GetCurrentCommandId(true), mode,
@@ -349,7 +360,8 @@ update_version(QueueTable *table, const Message *m, bool wait,
 	if (table->writer != NULL)
 	{
 		write_by_executor(table, WRITE_UPDATE);
-		return TM_Ok;
+		/* a trigger may have prevented it */
+		return ItemPointerIsValid(&slot->tts_tid) ? TM_Ok : TM_Invisible;
 	}
 	result = table_tuple_update(table->rel, &table->slot->tts_tid, slot,
 								GetCurrentCommandId(true), table->snapshot,
@@ -375,6 +387,16 @@ delete_version(QueueTable *table, bool wait, TM_FailureData *failure)
 }
 
 /*
+ * heap_update() need not wait for whoever has the row, but a server built
+ * with assertions insists that no caller asks for that.
+ */
+#ifdef USE_ASSERT_CHECKING
+#define can_update_at_once(wait) (wait)
+#else
+#define can_update_at_once(wait) true
+#endif
+
+/*
  * Updates (message given) or deletes the row in table->slot, once.  The table
  * access method writes without a lock of the row first; where the executor
  * writes, or a mere lock is in the way (it may be our own), the row is locked
@@ -387,14 +409,14 @@ write_version(QueueTable *table, const Message *m, bool wait,
 	TM_Result	result = TM_BeingModified;
 
 	table->changed = true;
-	if (table->writer == NULL)
+	if (table->writer == NULL && (m == NULL || can_update_at_once(wait)))
 	{
 		result = m ? update_version(table, m, wait, failure) :
 			delete_version(table, wait, failure);
-		if (result != TM_BeingModified || !row_is_only_locked(table))
+		if (result != TM_BeingModified || storage_row_state(table) == ROW_CLAIMED)
 			return result;
 	}
-	result = lock_row(table, wait, failure);
+	result = lock_row(table, m != NULL, wait, failure);
 	if (result != TM_Ok)
 		return result;
 	return m ? update_version(table, m, true, failure) :
@@ -423,8 +445,8 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 				return STORAGE_DONE;
 			case TM_BeingModified:
 			case TM_WouldBlock:
-				return row_is_only_locked(table) ?
-					STORAGE_LOCKED : STORAGE_BUSY;
+				return storage_row_state(table) == ROW_CLAIMED ?
+					STORAGE_BUSY : STORAGE_LOCKED;
 			case TM_Updated:
 				if (!wait)
 					return STORAGE_GONE;

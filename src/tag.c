@@ -160,7 +160,8 @@ sqs_untag_queue(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		check_tag_key(nulls[i] ? "" : TextDatumGetCString(keys[i]));
 	args[0] = psprintf("%d", queue.id);
-	args[1] = sql_array(PG_GETARG_ARRAYTYPE_P(1));
+	args[1] = sql_array(construct_array(keys, n, TEXTOID, -1, false,
+										TYPALIGN_INT));
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET tags = tags - $2::text[]"
 			" WHERE " SQL_THE_QUEUE, 2, args);

@@ -91,7 +91,7 @@ look(QueueTable *table, Oid relid, const Suspects *earlier)
 	{
 		Position	at = {m.visible_at, m.id};
 
-		if (position_before(at, cursor) && storage_row_is_free(table) &&
+		if (position_before(at, cursor) && storage_row_state(table) == ROW_FREE &&
 			(earlier == NULL || is_suspect(earlier, at)))
 			add_suspect(&found, at);
 	}

@@ -102,6 +102,9 @@ SELECT count(*), count(DISTINCT message_id), array_agg(id ORDER BY n) = array_ag
 FROM sqs_send_batch('batch', (SELECT jsonb_agg(entry('id' || n, more => '{"DelaySeconds": 900}') ORDER BY n) FROM generate_series(1, 1000) n))
 	WITH ORDINALITY AS t(id, message_id, sequence_number, md5_of_message_body, md5_of_message_attributes, error_code, error_message, n);
 RESET pg_sqs.max_batch_size;
+-- entries beyond any setting are not looked at
+SELECT batch_error((SELECT jsonb_agg(n) FROM generate_series(1, 10001) n));
+SELECT batch_error((SELECT jsonb_agg(n) FROM generate_series(1, 10000) n));
 
 -- the size of all messages together
 SELECT sent('batch') AS before \gset

@@ -1,20 +1,10 @@
 -- sqs_create_queue, sqs_delete_queue, sqs_list_queues
 
-CREATE FUNCTION error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	hint text;
-	answer text;
-BEGIN
-	EXECUTE query INTO answer;
-	RETURN 'no error: ' || coalesce(answer, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', sqlstate || ' ' || sqlerrm, 'HINT ' || nullif(hint, ''));
-END $$;
-
--- the table behind a queue
-CREATE FUNCTION table_of(queue_name text) RETURNS regclass LANGUAGE sql AS
-	$$ SELECT ('sqs.queue_' || id)::regclass FROM sqs.queue WHERE name = queue_name $$;
+\getenv folder PG_ABS_SRCDIR
+\set helpers :folder /sql/helpers.psql
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 SELECT sqs_create_queue('orders');
 SELECT sqs_create_queue(queue_name => 'orders-dlq', attributes => '{"DelaySeconds": "5"}', tags => '{"a": "b"}');
@@ -30,75 +20,75 @@ SELECT sqs_list_queues('orders') || '!' LIMIT 1;
 
 -- its table
 SELECT attname, format_type(atttypid, atttypmod), attnotnull, attcollation::regcollation
-	FROM pg_attribute WHERE attrelid = table_of('orders') AND attnum > 0 ORDER BY attnum;
+	FROM pg_attribute WHERE attrelid = queue_table('orders') AND attnum > 0 ORDER BY attnum;
 SELECT regexp_replace(pg_get_indexdef(indexrelid), 'queue_\d+', 'queue_N', 'g'), indisprimary
-	FROM pg_index WHERE indrelid = table_of('orders') ORDER BY 2;
+	FROM pg_index WHERE indrelid = queue_table('orders') ORDER BY 2;
 SELECT regexp_replace(pg_get_expr(adbin, adrelid), 'queue_\d+', 'queue_N'),
 	regexp_replace(pg_get_serial_sequence(adrelid::regclass::text, 'id'), 'queue_\d+', 'queue_N')
-	FROM pg_attrdef WHERE adrelid = table_of('orders');
+	FROM pg_attrdef WHERE adrelid = queue_table('orders');
 SELECT unnest(c.reloptions || t.reloptions) FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid
-	WHERE c.oid = table_of('orders');
-SELECT obj_description(table_of('orders')), relpersistence, relowner::regrole = current_user::regrole
-	FROM pg_class WHERE oid = table_of('orders');
-SELECT count(*) FROM pg_depend WHERE objid = table_of('orders') AND deptype = 'e';
+	WHERE c.oid = queue_table('orders');
+SELECT obj_description(queue_table('orders')), relpersistence, relowner::regrole = current_user::regrole
+	FROM pg_class WHERE oid = queue_table('orders');
+SELECT count(*) FROM pg_depend WHERE objid = queue_table('orders') AND deptype = 'e';
 
 -- creating it again: only what is given is compared
 SELECT sqs_create_queue('orders');
 SELECT sqs_create_queue('orders', '{"VisibilityTimeout": 30, "DelaySeconds": "0", "SqsManagedSseEnabled": "TRUE", "RedrivePolicy": "", "Unlogged": false}');
 SELECT sqs_create_queue('orders-dlq', '{"DelaySeconds": 5}', '{"other": "tags"}');
 SELECT sqs_list_queue_tags('orders-dlq');
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"VisibilityTimeout": 31}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"MessageRetentionPeriod": 60, "DelaySeconds": 1, "VisibilityTimeout": 30}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"Unlogged": true}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"KmsMasterKeyId": "k"}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"Policy": {}}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"RedriveAllowPolicy": {"redrivePermission": "denyAll"}}')$$);
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"RedrivePolicy": {"deadLetterTargetArn": "not-there", "maxReceiveCount": 2}}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"VisibilityTimeout": 31}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"MessageRetentionPeriod": 60, "DelaySeconds": 1, "VisibilityTimeout": 30}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"Unlogged": true}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"KmsMasterKeyId": "k"}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"Policy": {}}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"RedriveAllowPolicy": {"redrivePermission": "denyAll"}}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"RedrivePolicy": {"deadLetterTargetArn": "not-there", "maxReceiveCount": 2}}')$$);
 SELECT sqs_set_queue_attributes('orders', '{"VisibilityTimeout": 31}');
 SELECT sqs_create_queue('orders', '{"VisibilityTimeout": "31"}');
-SELECT error_of($$SELECT sqs_create_queue('orders', '{"VisibilityTimeout": 30}')$$);
+SELECT try($$SELECT sqs_create_queue('orders', '{"VisibilityTimeout": 30}')$$);
 
 -- names
 SELECT sqs_create_queue(repeat('a', 80)) = repeat('a', 80);
 SELECT sqs_create_queue('-'), sqs_create_queue('_'), sqs_create_queue('0');
-SELECT error_of($$SELECT sqs_create_queue(NULL)$$);
-SELECT error_of($$SELECT sqs_create_queue('')$$);
-SELECT error_of($$SELECT sqs_create_queue(repeat('a', 81))$$);
-SELECT error_of($$SELECT sqs_create_queue('a b')$$);
-SELECT error_of($$SELECT sqs_create_queue('a/b')$$);
-SELECT error_of($$SELECT sqs_create_queue('a.b')$$);
-SELECT error_of($$SELECT sqs_create_queue('größe')$$);
-SELECT error_of($$SELECT sqs_create_queue(repeat('ü', 80))$$);
-SELECT error_of($$SELECT sqs_create_queue(E'a\nb')$$);
-SELECT error_of($$SELECT sqs_create_queue('a"; DROP TABLE sqs.queue; --')$$);
-SELECT error_of($$SELECT sqs_create_queue('arn:aws:sqs:local:000000000000:orders')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '[]')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '"VisibilityTimeout"')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', 'null')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '{}', '[]')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '{}', '{"k": ["v"]}')$$);
+SELECT try($$SELECT sqs_create_queue(NULL)$$);
+SELECT try($$SELECT sqs_create_queue('')$$);
+SELECT try($$SELECT sqs_create_queue(repeat('a', 81))$$);
+SELECT try($$SELECT sqs_create_queue('a b')$$);
+SELECT try($$SELECT sqs_create_queue('a/b')$$);
+SELECT try($$SELECT sqs_create_queue('a.b')$$);
+SELECT try($$SELECT sqs_create_queue('größe')$$);
+SELECT try($$SELECT sqs_create_queue(repeat('ü', 80))$$);
+SELECT try($$SELECT sqs_create_queue(E'a\nb')$$);
+SELECT try($$SELECT sqs_create_queue('a"; DROP TABLE sqs.queue; --')$$);
+SELECT try($$SELECT sqs_create_queue('arn:aws:sqs:local:000000000000:orders')$$);
+SELECT try($$SELECT sqs_create_queue('q', '[]')$$);
+SELECT try($$SELECT sqs_create_queue('q', '"VisibilityTimeout"')$$);
+SELECT try($$SELECT sqs_create_queue('q', 'null')$$);
+SELECT try($$SELECT sqs_create_queue('q', '{}', '[]')$$);
+SELECT try($$SELECT sqs_create_queue('q', '{}', '{"k": ["v"]}')$$);
 
 -- FIFO queues are checked in full, and not built yet
-SELECT error_of($$SELECT sqs_create_queue('q.fifo')$$);
-SELECT error_of($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": false}')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '{"FifoQueue": true}')$$);
-SELECT error_of($$SELECT sqs_create_queue('q', '{"FifoQueue": "false"}')$$);
-SELECT error_of($$SELECT sqs_create_queue('.fifo', '{"FifoQueue": true}')$$);
-SELECT error_of($$SELECT sqs_create_queue(repeat('a', 76) || '.fifo', '{"FifoQueue": true}')$$);
-SELECT error_of($$SELECT sqs_create_queue('q.fifo.fifo', '{"FifoQueue": true}')$$);
-SELECT error_of($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": true, "DeduplicationScope": "group"}')$$);
-SELECT error_of($$SELECT sqs_create_queue(repeat('a', 75) || '.fifo', '{"FifoQueue": "True"}')$$);
-SELECT error_of($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": true, "ContentBasedDeduplication": true, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}')$$);
+SELECT try($$SELECT sqs_create_queue('q.fifo')$$);
+SELECT try($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": false}')$$);
+SELECT try($$SELECT sqs_create_queue('q', '{"FifoQueue": true}')$$);
+SELECT try($$SELECT sqs_create_queue('q', '{"FifoQueue": "false"}')$$);
+SELECT try($$SELECT sqs_create_queue('.fifo', '{"FifoQueue": true}')$$);
+SELECT try($$SELECT sqs_create_queue(repeat('a', 76) || '.fifo', '{"FifoQueue": true}')$$);
+SELECT try($$SELECT sqs_create_queue('q.fifo.fifo', '{"FifoQueue": true}')$$);
+SELECT try($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": true, "DeduplicationScope": "group"}')$$);
+SELECT try($$SELECT sqs_create_queue(repeat('a', 75) || '.fifo', '{"FifoQueue": "True"}')$$);
+SELECT try($$SELECT sqs_create_queue('q.fifo', '{"FifoQueue": true, "ContentBasedDeduplication": true, "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}')$$);
 
 -- deleting
 SELECT (sqs_send('orders', 'x')).message_id IS NOT NULL;
 SELECT sqs_delete_queue('orders');
-SELECT error_of($$SELECT sqs_delete_queue('orders')$$);
-SELECT error_of($$SELECT sqs_delete_queue(NULL)$$);
-SELECT error_of($$SELECT sqs_delete_queue('')$$);
-SELECT error_of($$SELECT sqs_delete_queue(repeat('a', 81))$$);
-SELECT error_of($$SELECT sqs_delete_queue('größe')$$);
-SELECT error_of($$SELECT * FROM sqs_receive('orders')$$);
+SELECT try($$SELECT sqs_delete_queue('orders')$$);
+SELECT try($$SELECT sqs_delete_queue(NULL)$$);
+SELECT try($$SELECT sqs_delete_queue('')$$);
+SELECT try($$SELECT sqs_delete_queue(repeat('a', 81))$$);
+SELECT try($$SELECT sqs_delete_queue('größe')$$);
+SELECT try($$SELECT * FROM sqs_receive('orders')$$);
 SELECT sqs_create_queue('orders');
 SELECT count(*) FROM sqs_receive('orders');
 
@@ -110,7 +100,7 @@ SELECT sqs_delete_queue('Orders_2');
 SELECT * FROM sqs_list_queues() WHERE sqs_list_queues IN ('gone', 'Orders_2');
 ROLLBACK;
 SELECT * FROM sqs_list_queues() WHERE sqs_list_queues IN ('gone', 'Orders_2');
-SELECT error_of($$SELECT sqs_send('gone', 'x')$$);
+SELECT try($$SELECT sqs_send('gone', 'x')$$);
 SELECT (sqs_send('Orders_2', 'x')).message_id IS NOT NULL;
 BEGIN;
 SAVEPOINT s;
@@ -137,33 +127,33 @@ COMMIT;
 
 -- read-only
 BEGIN READ ONLY;
-SELECT error_of($$SELECT sqs_create_queue('ro')$$);
-SELECT error_of($$SELECT sqs_delete_queue('orders')$$);
+SELECT try($$SELECT sqs_create_queue('ro')$$);
+SELECT try($$SELECT sqs_delete_queue('orders')$$);
 SELECT count(*) > 0 FROM sqs_list_queues();
 COMMIT;
 
 -- unlogged
 SELECT sqs_create_queue('fast', '{"Unlogged": true}');
 SELECT relname ~ '_seq$' AS is_sequence, relpersistence FROM pg_class
-	WHERE relname ~ ('^' || split_part(table_of('fast')::text, '.', 2) || '(_seq)?$') ORDER BY 1;
+	WHERE relname ~ ('^' || split_part(queue_table('fast')::text, '.', 2) || '(_seq)?$') ORDER BY 1;
 SELECT sqs_get_queue_attributes('fast', '{Unlogged}'), sqs_get_queue_attributes('orders', '{Unlogged}');
 SELECT sqs_create_queue('fast', '{"Unlogged": "true"}');
-SELECT error_of($$SELECT sqs_create_queue('fast', '{"Unlogged": false}')$$);
-SELECT error_of($$SELECT sqs_create_queue('fast2', '{"Unlogged": "yes"}')$$);
-SELECT error_of($$SELECT sqs_set_queue_attributes('fast', '{"Unlogged": false}')$$);
-DO $$ BEGIN EXECUTE format('ALTER TABLE %s SET LOGGED', table_of('fast')); END $$;
+SELECT try($$SELECT sqs_create_queue('fast', '{"Unlogged": false}')$$);
+SELECT try($$SELECT sqs_create_queue('fast2', '{"Unlogged": "yes"}')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('fast', '{"Unlogged": false}')$$);
+DO $$ BEGIN EXECUTE format('ALTER TABLE %s SET LOGGED', queue_table('fast')); END $$;
 SELECT sqs_get_queue_attributes('fast', '{Unlogged}');
 
 -- a table that somebody dropped takes its queue with it
 SELECT sqs_create_queue('lost'), sqs_create_queue('lost2', '{}', '{"k": "v"}');
 SELECT sqs_add_permission('lost', 'l', '{public}', '{SendMessage}');
-DO $$ BEGIN EXECUTE format('DROP TABLE %s, %s', table_of('lost'), table_of('lost2')); END $$;
+DO $$ BEGIN EXECUTE format('DROP TABLE %s, %s', queue_table('lost'), queue_table('lost2')); END $$;
 SELECT * FROM sqs_list_queues('lost');
-SELECT error_of($$SELECT sqs_send('lost', 'x')$$);
-SELECT error_of($$SELECT sqs_get_queue_attributes('lost')$$);
-SELECT error_of($$SELECT sqs_set_queue_attributes('lost', '{"VisibilityTimeout": 1}')$$);
+SELECT try($$SELECT sqs_send('lost', 'x')$$);
+SELECT try($$SELECT sqs_get_queue_attributes('lost')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('lost', '{"VisibilityTimeout": 1}')$$);
 SELECT sqs_delete_queue('lost');
-SELECT error_of($$SELECT sqs_delete_queue('lost')$$);
+SELECT try($$SELECT sqs_delete_queue('lost')$$);
 SELECT sqs_create_queue('lost2', '{"VisibilityTimeout": 3}');
 SELECT sqs_get_queue_attributes('lost2', '{VisibilityTimeout}'), sqs_list_queue_tags('lost2');
 SELECT sqs_delete_queue('lost2');
@@ -175,8 +165,8 @@ DO $$ BEGIN EXECUTE format('CREATE TABLE sqs.queue_%s ()', (SELECT last_value + 
 SELECT sqs_create_queue('after');
 SELECT (sqs_send('after', 'x')).message_id IS NOT NULL;
 DO $$ BEGIN EXECUTE format('DROP TABLE sqs.queue_%s', (SELECT last_value - 1 FROM sqs.queue_id_seq)); END $$;
-DO $$ BEGIN EXECUTE format('CREATE VIEW looker AS SELECT body FROM %s', table_of('after')); END $$;
-DO $$ BEGIN PERFORM sqs_delete_queue('after'); EXCEPTION WHEN dependent_objects_still_exist THEN RAISE NOTICE 'view in the way'; END $$;
+DO $$ BEGIN EXECUTE format('CREATE VIEW looker AS SELECT body FROM %s', queue_table('after')); END $$;
+DO $$ BEGIN PERFORM sqs_delete_queue('after'); EXCEPTION WHEN dependent_objects_still_exist THEN RAISE INFO 'view in the way'; END $$;
 SELECT body FROM looker;
 DROP VIEW looker;
 SELECT sqs_delete_queue('after'), sqs_delete_queue('before');
@@ -185,17 +175,17 @@ SELECT sqs_delete_queue('after'), sqs_delete_queue('before');
 SET pg_sqs.cooldown = 60;
 SELECT sqs_create_queue('cool');
 SELECT sqs_delete_queue('cool');
-SELECT error_of($$SELECT sqs_create_queue('cool')$$);
+SELECT try($$SELECT sqs_create_queue('cool')$$);
 SET pg_sqs.cooldown = 100;
-SELECT error_of($$SELECT sqs_create_queue('cool')$$);
+SELECT try($$SELECT sqs_create_queue('cool')$$);
 UPDATE sqs.deleted_queue SET deleted_at = deleted_at - interval '100 s';
 SELECT sqs_create_queue('cool');
 SELECT sqs_delete_queue('cool');
 SELECT count(*) FROM sqs.deleted_queue;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT error_of($$SELECT sqs_create_queue('cool')$$);
+SELECT try($$SELECT sqs_create_queue('cool')$$);
 SELECT sqs_create_queue('cooler'), sqs_delete_queue('cooler');
-SELECT error_of($$SELECT sqs_create_queue('cooler')$$);
+SELECT try($$SELECT sqs_create_queue('cooler')$$);
 COMMIT;
 RESET pg_sqs.cooldown;
 SELECT sqs_create_queue('cool'), sqs_delete_queue('cool');
@@ -205,10 +195,10 @@ DELETE FROM sqs.deleted_queue;
 CREATE ROLE regress_creator;
 CREATE ROLE regress_other;
 SET ROLE regress_other;
-SELECT error_of($$SELECT sqs_create_queue('mine')$$);
-SELECT error_of($$SELECT sqs_delete_queue('orders')$$);
+SELECT try($$SELECT sqs_create_queue('mine')$$);
+SELECT try($$SELECT sqs_delete_queue('orders')$$);
 SELECT * FROM sqs_list_queues('orders');
-SELECT error_of($$SELECT count(*) FROM sqs.queue$$);
+SELECT try($$SELECT count(*) FROM sqs.queue$$);
 RESET ROLE;
 GRANT CREATE ON SCHEMA sqs TO regress_creator;
 SET ROLE regress_creator;
@@ -218,10 +208,10 @@ SELECT sqs_set_queue_attributes('mine', '{"VisibilityTimeout": 6}'), sqs_tag_que
 SELECT (sqs_send('mine', 'x')).message_id IS NOT NULL;
 SELECT sqs_get_queue_attributes('mine', '{VisibilityTimeout,ApproximateNumberOfMessages}');
 SET ROLE regress_other;
-SELECT error_of($$SELECT sqs_delete_queue('mine')$$);
-SELECT error_of($$SELECT sqs_create_queue('mine')$$);
-SELECT error_of($$SELECT sqs_get_queue_attributes('mine')$$);
-SELECT error_of($$SELECT sqs_set_queue_attributes('mine', '{"VisibilityTimeout": 1}')$$);
+SELECT try($$SELECT sqs_delete_queue('mine')$$);
+SELECT try($$SELECT sqs_create_queue('mine')$$);
+SELECT try($$SELECT sqs_get_queue_attributes('mine')$$);
+SELECT try($$SELECT sqs_set_queue_attributes('mine', '{"VisibilityTimeout": 1}')$$);
 SET ROLE regress_creator;
 SELECT sqs_delete_queue('mine');
 RESET ROLE;
@@ -260,10 +250,7 @@ SELECT * FROM public.sqs_list_queues('h');
 SELECT public.sqs_purge_queue('h'), public.sqs_delete_queue('h');
 SHOW search_path;
 RESET search_path;
-SET client_min_messages = warning;
 DROP SCHEMA hostile CASCADE;
-RESET client_min_messages;
 
 SELECT sqs_delete_queue(name) FROM (SELECT name FROM sqs_list_queues() name) q;
 SELECT * FROM sqs_list_queues();
-DROP FUNCTION table_of, error_of;

@@ -33,13 +33,13 @@ SELECT FROM sqs_send('r', 'plain');
 SELECT FROM sqs_send('r', 'own', visibility_timeout => 200);
 SELECT FROM sqs_send('r', 'zero', visibility_timeout => 0);
 SELECT body, from_now(visible_at) FROM sqs_receive('r', 3);
-SELECT let_pass('r', '200 s');
+CALL let_pass('r', '200 s');
 SELECT body, from_now(visible_at) FROM sqs_receive('r', 10, 300) ORDER BY 1;
-SELECT let_pass('r', '300 s');
+CALL let_pass('r', '300 s');
 -- not remembered: the next receive has the defaults again
 SELECT body, from_now(visible_at), receive_count FROM sqs_receive('r', 10) ORDER BY 1;
 SELECT sqs_set_queue_attributes('r', '{"VisibilityTimeout": 0}');
-SELECT let_pass('r', '300 s');
+CALL let_pass('r', '300 s');
 SELECT body, from_now(visible_at), receive_count FROM sqs_receive('r', 10) ORDER BY 1;
 SELECT sqs_set_queue_attributes('r', '{"VisibilityTimeout": 43200}');
 SELECT count(*), min(from_now(visible_at)), max(from_now(visible_at)) FROM sqs_receive('r');
@@ -58,10 +58,10 @@ SELECT count(*) FROM sqs_send_many('r', ARRAY(SELECT 'm' || i FROM generate_seri
 SELECT string_agg(body, ' ') FROM sqs_receive('r');
 SELECT bodies('r', 2), bodies('r', 3), bodies('r', 10), bodies('r', 10), bodies('r', 10) IS NULL AS none_left;
 -- returned to the queue in order of their new time, behind what is due before
-SELECT let_pass('r', '29 s');
+CALL let_pass('r', '29 s');
 SELECT FROM sqs_send('r', 'young');
 SELECT bodies('r', 1);
-SELECT let_pass('r', '2 s');
+CALL let_pass('r', '2 s');
 SELECT bodies('r', 10);
 SELECT sqs_purge_queue('r');
 SET pg_sqs.max_batch_size = 10000;
@@ -75,7 +75,7 @@ SELECT sqs_purge_queue('r');
 -- counts and times over several receives; a handle of its own for each
 SELECT FROM sqs_send('r', 'counted');
 CREATE TEMP TABLE seen AS SELECT 1 AS n, * FROM sqs_receive('r', 1, 0);
-SELECT let_pass('r', '100 s');
+CALL let_pass('r', '100 s');
 INSERT INTO seen SELECT 2, * FROM sqs_receive('r', 1, 0);
 INSERT INTO seen SELECT 3, * FROM sqs_receive('r', 1, 0);
 SELECT n, receive_count, from_now(first_received_at), from_now(sent_at) FROM seen ORDER BY n;
@@ -87,9 +87,9 @@ SELECT sqs_purge_queue('r');
 SELECT FROM sqs_send('r', 'later', delay_seconds => 900);
 SELECT FROM sqs_send('r', 'now', delay_seconds => 0);
 SELECT bodies('r');
-SELECT let_pass('r', '899 s');
+CALL let_pass('r', '899 s');
 SELECT bodies('r') AS now_only;
-SELECT let_pass('r', '1 s');
+CALL let_pass('r', '1 s');
 SELECT bodies('r') AS later_too;
 SELECT sqs_purge_queue('r');
 SELECT sqs_set_queue_attributes('r', '{"DelaySeconds": 60}');
@@ -107,18 +107,18 @@ SELECT sqs_set_queue_attributes('r', '{"MessageRetentionPeriod": 600}');
 SELECT FROM sqs_send('r', 'in flight');
 SELECT receipt_handle AS old_handle FROM sqs_receive('r', 1, 43200) \gset
 SELECT FROM sqs_send('r', 'visible');
-SELECT let_pass('r', '590 s');
+CALL let_pass('r', '590 s');
 SELECT FROM sqs_send('r', 'young');
-SELECT let_pass('r', '10 s');
+CALL let_pass('r', '10 s');
 SELECT bodies('r') AS young_only;
 SELECT sqs_delete('r', :'old_handle') AS expired_in_flight;
 -- the ones met were removed
 SELECT sqs_set_queue_attributes('r', '{"MessageRetentionPeriod": 1209600}');
-SELECT let_pass('r', '30 s');
+CALL let_pass('r', '30 s');
 SELECT bodies('r');
 -- shortening the period is retroactive
 SELECT sqs_set_queue_attributes('r', '{"MessageRetentionPeriod": 60}');
-SELECT let_pass('r', '60 s');
+CALL let_pass('r', '60 s');
 SELECT count(*) AS peeked FROM sqs_peek('r');
 SELECT count(*) AS received FROM sqs_receive('r', 10);
 SELECT sqs_set_queue_attributes('r', '{"MessageRetentionPeriod": 345600}');

@@ -99,15 +99,15 @@ RESET pg_sqs.max_batch_size;
 SELECT sqs_purge_queue('src'), sqs_purge_queue('dlq');
 SELECT FROM sqs_send('src', 'old');
 SELECT bodies('src', 10, 0);
-SELECT let_pass('src', '5 days');
+CALL let_pass('src', '5 days');
 SELECT bodies('src') IS NULL AS nothing, count(*) FROM sqs_peek('dlq');
 -- the retention clock goes on from when it was sent
 SELECT FROM sqs_send('src', 'old');
 SELECT bodies('src', 10, 0);
-SELECT let_pass('src', '3 days');
+CALL let_pass('src', '3 days');
 SELECT bodies('src') IS NULL AS moved;
 SELECT from_now(sent_at) FROM sqs_peek('dlq');
-SELECT let_pass('dlq', '1 day');
+CALL let_pass('dlq', '1 day');
 SELECT bodies('dlq') IS NULL AS expired;
 
 -- a chain: what the first dead-letter queue gives up goes to the next
@@ -155,10 +155,10 @@ SELECT sqs_create_queue('dlq');
 SELECT sqs_purge_queue('src');
 
 -- the consumer needs no right on the dead-letter queue
-CREATE ROLE pg_sqs_test_consumer;
-SELECT sqs_add_permission('src', 'work', '{pg_sqs_test_consumer}', '{ReceiveMessage,DeleteMessage}');
+CREATE ROLE regress_sqs_consumer;
+SELECT sqs_add_permission('src', 'work', '{regress_sqs_consumer}', '{ReceiveMessage,DeleteMessage}');
 SELECT FROM sqs_send('src', 'poison');
-SET ROLE pg_sqs_test_consumer;
+SET ROLE regress_sqs_consumer;
 SELECT try($$ SELECT FROM sqs_peek('dlq') $$);
 SELECT try($$ SELECT FROM sqs_send('dlq', 'x') $$);
 SELECT bodies('src', 10, 0), bodies('src', 10, 0) IS NULL AS moved;
@@ -167,7 +167,7 @@ SELECT body, sender_id = current_user AS same_sender FROM sqs_receive('dlq', 1, 
 SELECT sqs_purge_queue('dlq');
 
 -- a trigger on the dead-letter queue's table runs as its owner
-CREATE ROLE pg_sqs_test_owner;
+CREATE ROLE regress_sqs_owner;
 CREATE TABLE public.moved (body text, by name);
 CREATE FUNCTION note_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -175,15 +175,15 @@ BEGIN
 	RETURN NEW;
 END
 $$;
-GRANT INSERT ON public.moved TO pg_sqs_test_owner;
+GRANT INSERT ON public.moved TO regress_sqs_owner;
 SELECT queue_table('dlq') AS dlq_table \gset
-GRANT USAGE ON SCHEMA sqs TO pg_sqs_test_owner;
-GRANT pg_sqs_test_owner TO CURRENT_USER;
-GRANT CREATE ON SCHEMA sqs TO pg_sqs_test_owner;
-ALTER TABLE :dlq_table OWNER TO pg_sqs_test_owner;
+GRANT USAGE ON SCHEMA sqs TO regress_sqs_owner;
+GRANT regress_sqs_owner TO CURRENT_USER;
+GRANT CREATE ON SCHEMA sqs TO regress_sqs_owner;
+ALTER TABLE :dlq_table OWNER TO regress_sqs_owner;
 CREATE TRIGGER note_moved AFTER INSERT ON :dlq_table FOR EACH ROW EXECUTE FUNCTION note_moved();
 SELECT FROM sqs_send('src', 'poison');
-SET ROLE pg_sqs_test_consumer;
+SET ROLE regress_sqs_consumer;
 SELECT bodies('src', 10, 0), bodies('src', 10, 0) IS NULL AS moved, current_user;
 RESET ROLE;
 SELECT * FROM public.moved;
@@ -191,7 +191,7 @@ SELECT * FROM public.moved;
 DROP TRIGGER note_moved ON :dlq_table;
 ALTER TABLE :dlq_table ENABLE ROW LEVEL SECURITY;
 SELECT FROM sqs_send('src', 'poison 2');
-SET ROLE pg_sqs_test_consumer;
+SET ROLE regress_sqs_consumer;
 SELECT bodies('src', 10, 0), bodies('src', 10, 0) IS NULL AS moved;
 RESET ROLE;
 SELECT bodies('dlq');
@@ -199,5 +199,5 @@ SELECT sqs_delete_queue('src');
 SELECT sqs_delete_queue('dlq');
 SELECT sqs_delete_queue('grave');
 DROP TABLE public.moved;
-REVOKE ALL ON SCHEMA sqs FROM pg_sqs_test_owner;
-DROP ROLE pg_sqs_test_consumer, pg_sqs_test_owner;
+REVOKE ALL ON SCHEMA sqs FROM regress_sqs_owner;
+DROP ROLE regress_sqs_consumer, regress_sqs_owner;

@@ -41,10 +41,20 @@ INSERT INTO messages SELECT m, (m).body FROM (SELECT sqs_peek('result', 3) AS m)
 SELECT (message.m).body, message.m = messages.m AS same FROM message JOIN messages USING (body) ORDER BY body;
 SELECT array_agg((m).body ORDER BY body) FROM (SELECT unnest(array_agg(m)) AS m, unnest(array_agg(body)) AS body FROM message) AS t;
 
--- as many rows as do not fit into work_mem
+-- more rows than fit into work_mem
 SET work_mem = '64kB';
 SELECT count(*), count(DISTINCT id) FROM sqs_send_many('empty', array_fill('x'::text, '{20000}')) AS id;
 SELECT count(*) FROM (SELECT sqs_send_many('empty', array_fill('x'::text, '{20000}'))) AS t;
+-- read backwards as well
+SELECT sqs_create_queue('spilled');
+SELECT count(*) FROM sqs_send_many('spilled', (SELECT array_agg('body ' || n ORDER BY n) FROM generate_series(1, 2000) n));
+BEGIN;
+SET LOCAL pg_sqs.max_batch_size = 2000;
+DECLARE spilled SCROLL CURSOR FOR SELECT body FROM sqs_peek('spilled', 2000);
+MOVE FORWARD ALL FROM spilled;
+FETCH BACKWARD 3 FROM spilled;
+FETCH ABSOLUTE 2 FROM spilled;
+COMMIT;
 RESET work_mem;
 
 -- in PL/pgSQL

@@ -30,7 +30,7 @@ SELECT count(*) FROM sqs_peek('s');
 -- visibility expired, not received since
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s', 10) AS h \gset
-SELECT let_pass('s', '20 s');
+CALL let_pass('s', '20 s');
 SELECT sqs_delete('s', :'h');
 SELECT bodies('s') IS NULL AS gone;
 -- received again since: the old handle deletes, the new one then finds nothing
@@ -47,7 +47,7 @@ SELECT sqs_delete('s', :'h');
 -- past retention: success, nothing deleted
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s') AS h \gset
-SELECT let_pass('s', '5 days');
+CALL let_pass('s', '5 days');
 SELECT sqs_delete('s', :'h'), sqs_delete('s', :'h') AS again;
 -- purged
 SELECT FROM sqs_send('s', 'a');
@@ -87,9 +87,8 @@ SELECT sqs_delete('s', :'h');
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s', 10) AS h \gset
 SELECT from_now(sqs_change_visibility('s', :'h', 100));
-SELECT let_pass('s', '50 s');
-SELECT from_now(sqs_change_visibility('s', :'h', 100)), from_now(visible_at) FROM sqs.queue,
-	LATERAL (SELECT visible_at FROM sqs_peek('s')) m WHERE name = 's';
+CALL let_pass('s', '50 s');
+SELECT from_now(sqs_change_visibility('s', :'h', 100));
 SELECT from_now(sqs_change_visibility('s', :'h', t)) FROM unnest('{1, 43199, 0}'::int[]) t;
 -- 0: visible at once; count and first receive stay
 SELECT body, receive_count, from_now(first_received_at), from_now(visible_at) FROM sqs_receive('s');
@@ -100,11 +99,11 @@ SELECT sqs_delete('s', :'h2');
 SELECT try_hide('s', :'h2');
 SELECT try_hide('s', :'h2', '0');
 -- expired, not received again: hidden again
-SELECT let_pass('s', '100 s');
+CALL let_pass('s', '100 s');
 SELECT from_now(sqs_change_visibility('s', :'h', 100));
 SELECT bodies('s') IS NULL AS hidden;
 -- an older handle, message received again: changes the current state
-SELECT let_pass('s', '100 s');
+CALL let_pass('s', '100 s');
 SELECT take('s', 1000) AS h2 \gset
 SELECT bodies('s') IS NULL AS hidden;
 SELECT from_now(sqs_change_visibility('s', :'h', 0));
@@ -124,13 +123,13 @@ SELECT try_hide('s', :'h', '43200') AS purged_too;
 -- past retention
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s') AS h \gset
-SELECT let_pass('s', '5 days');
+CALL let_pass('s', '5 days');
 SELECT try_hide('s', :'h');
 SELECT sqs_purge_queue('s');
 -- range, NULL
 SELECT FROM sqs_send('s', 'a');
 SELECT take('s') AS h \gset
-SELECT try_hide('s', :'h', t) FROM unnest('{-2147483648, -1, 43201, 2147483647, NULL}'::text[]) t;
+SELECT try_hide('s', :'h', t) FROM unnest('{-2147483648, -1, 43201, 2147483647}'::text[]) t;
 SELECT try_hide('s', :'h', 'NULL');
 -- undone with its savepoint
 BEGIN;
@@ -166,7 +165,8 @@ SELECT count(*), count(*) FILTER (WHERE try_delete('s', overlay(:'h' PLACING c F
 FROM generate_series(1, length(:'h')) n,
 	LATERAL (SELECT CASE WHEN substr(:'h', n, 1) = 'A' THEN 'B' ELSE 'A' END AS c) x;
 -- huge
-SELECT left(try_delete('s', repeat('x', 10000000)), 60), left(try_hide('s', repeat(:'h', 100000)), 60);
+SELECT left(t, 50), length(t) FROM try_delete('s', repeat('xyz%', 2500000)) t;
+SELECT left(try_hide('s', repeat(:'h', 100000)), 50);
 -- none of it lost the message
 SELECT sqs_delete('s', :'h'), sqs_delete('other', :'foreign');
 -- of a queue that was deleted and made again, with ids that come again
@@ -239,7 +239,7 @@ SELECT body FROM sqs_receive('s', 10) ORDER BY 1;
 SELECT id, error_code, masked(error_message)
 FROM unnest('{-1, 0, 43199, 43200, 43201}'::int[]) t, sqs_change_visibility_batch('s', hide_batch(to_jsonb(t), (:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message)
-FROM unnest('{null, "12", "x", 1.5, true, 99999999999}'::jsonb[]) t, sqs_change_visibility_batch('s', hide_batch(t, (:'hs'::text[])[1]));
+FROM unnest(ARRAY['null', '"12"', '"x"', '1.5', 'true', '99999999999', '[]']::jsonb[]) t, sqs_change_visibility_batch('s', hide_batch(t, (:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message) FROM sqs_change_visibility_batch('s', batch((:'hs'::text[])[1]));
 SELECT id, error_code, masked(error_message), num_nulls(message_id, sequence_number, md5_of_message_body, md5_of_message_attributes)
 FROM sqs_delete_batch('s', batch((:'hs'::text[])[3], 'garbage', (:'hs'::text[])[1], (:'hs'::text[])[4], :'foreign', NULL, (:'hs'::text[])[3]));

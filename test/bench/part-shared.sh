@@ -1,0 +1,261 @@
+# part-shared.sh: what shared memory is for: many consumers, an old
+# transaction, waiting.
+
+HOLD=${HOLD:-60}					# seconds that a transaction stays open
+DURATION=${DURATION:-4}				# seconds of a run with many clients
+
+# cycle_scripts NAME: the cycles of part_cycle, without marks
+cycle_scripts()
+{
+	script "$1-hand" <<'END'
+INSERT INTO bench.hand (body) VALUES ('a body of fifty bytes, as in an order of one item.') RETURNING id, message_id;
+UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = (SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body, receive_count \gset
+DELETE FROM bench.hand WHERE id = :id;
+END
+	script "$1-sqs" <<END
+SELECT message_id FROM sqs_send('$1', 'a body of fifty bytes, as in an order of one item.');
+SELECT receipt_handle, body, receive_count FROM sqs_receive('$1') \gset
+SELECT sqs_delete('$1', :receipt_handle);
+END
+}
+
+# hold STATEMENT: a transaction that has done this and stays open
+hold()
+{
+	mkfifo "$WORK/hold"
+	"$BIN/psql" -X -q -At <"$WORK/hold" >"$WORK/hold.log" 2>&1 &
+	exec 8>"$WORK/hold"
+	rm "$WORK/hold"
+	echo "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_xact_id(); $1; SELECT 'held';" >&8
+	until grep -q held "$WORK/hold.log"; do sleep 0.1; done
+}
+
+release()
+{
+	echo "COMMIT;" >&8
+	exec 8>&-
+}
+
+# average FROM TO: of the transactions per second that pgbench -P 1 showed
+average()
+{
+	awk -v from="$1" -v to="$2" '/^progress:/ && $2 > from && $2 <= to + 0.5 { sum += $4; n++ }
+		END { print n ? sum / n : 0 }' "$WORK/pgbench.log"
+}
+
+# rates VARIANT HOLD: cycles while a transaction is open, then without it
+rates()
+{
+	local variant=$1 seconds=$2 span=$(($2 < 20 ? $2 / 2 : 10))
+
+	(sleep "$seconds"; release) &
+	pgbench_run "horizon-$variant" -c 1 -P 1 -T $((seconds + 6))
+	exec 8>&-
+	wait $!
+	sql "INSERT INTO bench.measured (part, variant, per_second) VALUES
+		('horizon', '$3 first', $(average 0 $span)),
+		('horizon', '$3 last', $(average $((seconds - span)) "$seconds")),
+		('horizon', '$3 after', $(average $((seconds + 2)) $((seconds + 6))))"
+}
+
+# rate_figures HOLDER NAME: what the holder did, name in bench.measured
+rate_figures()
+{
+	figure "  $1: last seconds, beside the first" '>= 0.9' "bench.median('horizon', '$2 last', 'per_second')" \
+		"bench.median('horizon', '$2 first', 'per_second')" \
+		"bench.median('horizon', '$2 last', 'per_second') / bench.median('horizon', '$2 first', 'per_second')"
+	figure "  $1: two seconds after its end, beside the first" '>= 0.9' "bench.median('horizon', '$2 after', 'per_second')" \
+		"bench.median('horizon', '$2 first', 'per_second')" \
+		"bench.median('horizon', '$2 after', 'per_second') / bench.median('horizon', '$2 first', 'per_second')"
+}
+
+# a transaction stays open, so that vacuum can remove nothing
+part_horizon()
+{
+	make_queue horizon
+	cycle_scripts horizon
+	sql "TRUNCATE bench.hand" VACUUM
+	hold "SELECT 1"; rates sqs "$HOLD" old; sql VACUUM
+	hold "SELECT 1"; rates hand "$HOLD" hand; sql VACUUM
+	hold "SELECT sqs_send('horizon', 'held')"; rates sqs $((HOLD / 2)) sent; sql VACUUM
+	sql "SELECT sqs_purge_queue('horizon')" "SELECT sqs_send('horizon', 'held')"
+	hold "SELECT sqs_receive('horizon')"; rates sqs $((HOLD / 2)) received; sql VACUUM
+
+	# 200,000 dead entries, and nobody remembers where they end
+	fill horizon 200000 0
+	sql "SET pg_sqs.max_batch_size = 10000; SELECT count(*) FROM generate_series(1, 20) AS i, sqs_consume('horizon', 10000 + 0 * i)"
+	as_user "$BIN/pg_ctl" -D "$WORK/data" -l "$WORK/server.log" -w -m fast restart >/dev/null
+	pgbench_run horizon-sqs -c 1 -P 1 -T 5
+	sql "INSERT INTO bench.measured (part, variant, per_second) VALUES ('horizon', 'restart', $(average 2 5))"
+
+	heading "cycles per second while a transaction is open for $HOLD s"
+	rate_figures 'it did nothing' old
+	figure '  it did nothing: last seconds, beside hand-written SQL' '>= 10' "bench.median('horizon', 'old last', 'per_second')" \
+		"bench.median('horizon', 'hand last', 'per_second')" \
+		"bench.median('horizon', 'old last', 'per_second') / bench.median('horizon', 'hand last', 'per_second')"
+	rate_figures 'it has sent' sent
+	rate_figures 'it has received' received
+	figure '  two seconds after a restart, 200,000 dead in front' '>= 0.9' "bench.median('horizon', 'restart', 'per_second')" \
+		"bench.median('horizon', 'old first', 'per_second')" \
+		"bench.median('horizon', 'restart', 'per_second') / bench.median('horizon', 'old first', 'per_second')"
+}
+
+# tps SCRIPT CLIENTS: messages per second
+tps()
+{
+	pgbench_run "$1" -c "$2" -j 2 -T "$DURATION"
+	sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$WORK/pgbench.log"
+}
+
+# many clients on one queue, which stays at 200,000 messages
+part_consumers()
+{
+	local clients quantity variant
+
+	make_queue consumers
+	fill consumers 200000 0
+	sql "TRUNCATE bench.hand" \
+		"INSERT INTO bench.hand (body) SELECT rpad('message ' || i, 50, '.') FROM generate_series(1, 200000) AS i"
+	for quantity in 1 10; do
+		script consumers-hand-$quantity <<END
+WITH taken AS (UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = ANY (ARRAY(SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT $quantity FOR UPDATE SKIP LOCKED)) RETURNING id) SELECT array_agg(id) AS ids FROM taken \gset
+DELETE FROM bench.hand WHERE id = ANY (:ids);
+INSERT INTO bench.hand (body) SELECT 'a body of fifty bytes, as in an order of one item.' FROM generate_series(1, $quantity) RETURNING id;
+END
+		script consumers-sqs-$quantity <<END
+SELECT array_agg(receipt_handle) AS handles FROM sqs_receive('consumers', $quantity) \gset
+SELECT sqs_delete_many('consumers', :handles);
+SELECT sqs_send_many('consumers', array_fill('a body of fifty bytes, as in an order of one item.'::text, ARRAY[$quantity]));
+END
+		for clients in 1 8 32 64; do
+			sql VACUUM
+			for variant in sqs hand; do
+				sql "INSERT INTO bench.measured (part, variant, pair, per_second)
+					VALUES ('consumers', '$variant $quantity', $clients, $quantity * $(tps consumers-$variant-$quantity $clients))"
+			done
+		done
+	done
+	for quantity in 1 10; do
+		heading "messages per second, clients that receive and delete $quantity of 200,000 and send $quantity; beside hand-written SQL"
+		for clients in 1 8 32 64; do
+			figure "  $clients clients" "$([ $clients = 64 ] && echo '>= 3')" \
+				"(SELECT per_second FROM bench.measured WHERE (part, variant, pair) = ('consumers', 'sqs $quantity', $clients))" \
+				"(SELECT per_second FROM bench.measured WHERE (part, variant, pair) = ('consumers', 'hand $quantity', $clients))" \
+				"(SELECT a.per_second / b.per_second FROM bench.measured AS a, bench.measured AS b
+					WHERE (a.part, a.variant, a.pair, b.part, b.variant, b.pair) =
+					('consumers', 'sqs $quantity', $clients, 'consumers', 'hand $quantity', $clients))"
+		done
+		figure "  64 clients, beside the best number of clients" '>= 0.9' "NULL" "NULL" \
+			"(SELECT max(per_second) FILTER (WHERE pair = 64) / max(per_second) FROM bench.measured
+				WHERE (part, variant) = ('consumers', 'sqs $quantity'))"
+	done
+}
+
+# every commit is on disk before it returns
+part_durable()
+{
+	local pair variant
+
+	make_queue durable
+	cycle_scripts durable
+	for variant in hand sqs; do
+		measured_script "durable-$variant" <<<"$(cat "$WORK/durable-$variant.pgbench")"
+	done
+	for pair in $(seq "$PAIRS"); do
+		for variant in $(by_turns "$pair" hand sqs); do
+			sql "SELECT sqs_purge_queue('durable')" "TRUNCATE bench.hand" VACUUM
+			PGOPTIONS="-c synchronous_commit=on" measure durable "$variant" "$pair" $((CYCLES / 20))
+		done
+	done
+	heading 'send + receive + delete, one client, synchronous_commit on; beside hand-written SQL'
+	figure '  cycles per second' '>= 1.35' "bench.median('durable', 'sqs', 'per_second')" \
+		"bench.median('durable', 'hand', 'per_second')" "bench.ratio('durable', 'sqs', 'hand', 'per_second')"
+}
+
+# what waiting costs whom, and how soon it ends
+part_wakeup()
+{
+	local latency late waiters pid producers=()
+
+	need libpq
+	make_queue wakeup
+	gcc -O2 -o "$WORK/wakeup" "$TOP/test/bench/wakeup.c" -I"$("$PG_CONFIG" --includedir)" \
+		-L"$("$PG_CONFIG" --libdir)" -lpq || die "wakeup.c does not compile"
+	latency=$("$WORK/wakeup" latency 300) || exit 1
+	heading 'a message to a waiting receive'
+	figure '  from the call of sqs_send to delivery, median, ms' '<= 1' "${latency% *}" NULL NULL
+	figure '  the same, 99th percentile, ms' '<= 5' "${latency#* }" NULL NULL
+	figure '  of 100 waiters, those that a send wakes' '<= 2' "$("$WORK/wakeup" herd 100 15)" NULL NULL
+	late=$(for pair in 1 2 3 4 5; do
+		value "SELECT sqs_send('wakeup', 'later', 1)" "SELECT 1000 * extract(epoch FROM clock_timestamp() - sent_at) - 1000
+			FROM sqs_receive('wakeup', wait_time_seconds => 5), sqs_delete('wakeup', receipt_handle)" | tail -n 1
+	done | sort -n | tail -n 1)
+	figure '  a delayed message, after it is due, the slowest of five, ms' '<= 20' "$late" NULL NULL
+
+	# messages that are not due for long, so that those who wait go on waiting
+	make_queue producers
+	script wakeup-producer <<'END'
+SELECT message_id FROM sqs_send('producers', 'a body of fifty bytes, as in an order of one item.', 900);
+END
+	script wakeup-waiter <<'END'
+SELECT receipt_handle FROM sqs_receive('producers', wait_time_seconds => 20);
+END
+	for pair in $(seq "$PAIRS"); do
+		for waiters in $(by_turns "$pair" 0 1 100); do
+			sql "SELECT sqs_purge_queue('producers')" VACUUM CHECKPOINT
+			pid=
+			if [ "$waiters" != 0 ]; then
+				"$BIN/pgbench" -n -c "$waiters" -T 600 -f "$WORK/wakeup-waiter.pgbench" >/dev/null 2>&1 &
+				pid=$!
+				sleep 1
+			fi
+			sql "INSERT INTO bench.measured (part, variant, pair, per_second)
+				VALUES ('producers', '$waiters', $pair, $(DURATION=2 tps wakeup-producer 64))"
+			[ -z "$pid" ] || { kill "$pid"; wait "$pid"; sql "SELECT pg_terminate_backend(pid)
+				FROM pg_stat_activity WHERE query LIKE '%sqs_receive(''producers''%' AND pid <> pg_backend_pid()"; } 2>/dev/null
+		done
+	done
+	heading '64 clients sending, per second; beside nobody waiting'
+	for waiters in 1 100; do
+		figure "  with $waiters waiting" '>= 0.95' "bench.median('producers', '$waiters', 'per_second')" \
+			"bench.median('producers', '0', 'per_second')" "bench.ratio('producers', '$waiters', '0', 'per_second')"
+	done
+}
+
+# server_cpu: milliseconds that the processes of the server have run
+server_cpu()
+{
+	local process postmaster parent cpu sum=0
+
+	postmaster=$(head -n 1 "$WORK/data/postmaster.pid")
+	for process in /proc/[0-9]*; do
+		{
+			read -r _ _ _ parent _ <"$process/stat" && [ "$parent" = "$postmaster" ] &&
+				read -r cpu _ <"$process/schedstat" && sum=$((sum + cpu / 1000))
+		} 2>/dev/null
+	done
+	echo $((sum / 1000))
+}
+
+# 1,000 queues, of which 100 have a waiter
+part_idle()
+{
+	local cpu wal pid seconds=${IDLE:-30}
+
+	sql "SELECT sqs_create_queue('idle_' || i) FROM generate_series(0, 999) AS i" CHECKPOINT
+	script idle <<'END'
+SELECT receipt_handle FROM sqs_receive('idle_' || :client_id, wait_time_seconds => 20);
+END
+	"$BIN/pgbench" -n -c 100 -T 600 -f "$WORK/idle.pgbench" >/dev/null 2>&1 &
+	pid=$!
+	sleep 16				# the server notes running transactions 15 s after the last change
+	cpu=$(server_cpu)
+	wal=$(value "SELECT pg_current_wal_insert_lsn()")
+	sleep "$seconds"
+	cpu=$(($(server_cpu) - cpu))
+	wal=$(value "SELECT pg_current_wal_insert_lsn() - '$wal'")
+	{ kill "$pid"; wait "$pid"; } 2>/dev/null
+	heading "100 waiters on 100 queues, 1,000 empty queues, $seconds s"
+	figure '  CPU of the server, per cent of a core' '<= 1' "$cpu / 10.0 / $seconds" NULL NULL
+	figure '  WAL, bytes' '<= 0' "$wal" NULL NULL
+}
