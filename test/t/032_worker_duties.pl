@@ -262,11 +262,11 @@ is(sql("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"),
 $node->safe_psql('postgres', 'CREATE DATABASE lair OWNER mallory');
 $node->safe_psql('lair', q{
 CREATE EXTENSION pg_sqs;
-INSERT INTO sqs.deleted_queue VALUES ('x', now() - interval '2 hours');
 CREATE FUNCTION rise() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN ALTER ROLE mallory SUPERUSER; RETURN NULL; END$$;
 CREATE CONSTRAINT TRIGGER rise AFTER DELETE ON sqs.deleted_queue
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION rise();
+INSERT INTO sqs.deleted_queue VALUES ('x', now() - interval '2 hours');
 }, extra_params => [ '-U', 'mallory' ]);
 $offset = -s $node->logfile;
 $node->safe_psql('lair',
