@@ -29,12 +29,10 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -80,15 +78,10 @@ static HTAB *by_name = NULL;
 static HTAB *by_relid = NULL;
 static Oid	catalog_relid = InvalidOid; /* sqs.queue */
 static Oid	catalog_name_index = InvalidOid;
-static Oid	catalog_owner = InvalidOid;
+static Oid	owner_of_catalog = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
 static uint64 generation = 0;	/* counts changes of sqs.queue */
 static uint64 invalidations = 0;	/* of relations, that we heard of */
-
-/* what catalog_begin changed and catalog_end restores */
-static Oid	saved_user;
-static int	saved_security;
-static int	saved_guc_level;
 
 PG_FUNCTION_INFO_V1(sqs_queue_changed);
 
@@ -192,11 +185,20 @@ find_catalog(void)
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("extension \"pg_sqs\" is not installed in this database"),
 				errhint("Run CREATE EXTENSION pg_sqs."));
-	catalog_owner = catalog_table_owner(relid);
+	owner_of_catalog = catalog_table_owner(relid);
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
 	worker_announce_use();
+}
+
+/* The owner of sqs.queue. */
+Oid
+catalog_owner(void)
+{
+	if (!catalog_valid)
+		find_catalog();
+	return owner_of_catalog;
 }
 
 /* Whether an index is ours on (visible_at, id). */
@@ -267,8 +269,7 @@ load_table(Queue *queue)
 {
 	char		name[NAMEDATALEN];
 	Relation	rel;
-	Oid			user;
-	int			security;
+	Identity	own;
 
 	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
 	queue->sequence = catalog_relation(name);
@@ -282,12 +283,9 @@ load_table(Queue *queue)
 	queue->owner = rel->rd_rel->relowner;
 	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(queue->owner, security |
-						   SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+	identity_assume(queue->owner, &own);
 	load_indexes(rel, queue);
-	SetUserIdAndSecContext(user, security);
+	identity_resume(&own);
 	relation_close(rel, AccessShareLock);
 	return true;
 }
@@ -453,36 +451,6 @@ sqs_queue_changed(PG_FUNCTION_ARGS)
 					   "queue_changed"));
 	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
 	PG_RETURN_POINTER(NULL);
-}
-
-/*
- * Begins work on the catalog: SPI as the owner of sqs.queue, with nothing of
- * the caller's in the search path.  Not nested.  An error undoes it all.
- */
-void
-catalog_begin(void)
-{
-	if (!catalog_valid)
-		find_catalog();
-	GetUserIdAndSecContext(&saved_user, &saved_security);
-	SetUserIdAndSecContext(catalog_owner,
-						   saved_security | SECURITY_LOCAL_USERID_CHANGE);
-	saved_guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-}
-
-/* Ends work on the catalog. */
-void
-catalog_end(void)
-{
-	if (SPI_finish() != SPI_OK_FINISH)
-		elog(ERROR, "SPI_finish failed");
-	AtEOXact_GUC(true, saved_guc_level);
-	SetUserIdAndSecContext(saved_user, saved_security);
 }
 
 /* Raises an error unless the user has all of these privileges on the queue. */

@@ -21,12 +21,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/spi.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -86,18 +85,6 @@ lock_at_once(Oid relid)
 		ConditionalLockRelationOid(relid, RowExclusiveLock);
 }
 
-/* Becomes the owner of a table, who cannot harm the caller. */
-static void
-become_owner(Maintenance *m, Oid owner)
-{
-	GetUserIdAndSecContext(&m->user, &m->security);
-	SetUserIdAndSecContext(owner, m->security | SECURITY_RESTRICTED_OPERATION);
-	m->guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-}
-
 /*
  * Begins to maintain a queue; false where it is gone or its table is locked.
  * Ends with maintain_end(), or the end of the (sub)transaction.
@@ -114,7 +101,7 @@ maintain_begin(Maintenance *m, const ListedQueue *listed)
 	owner = catalog_table_owner(listed->relid);
 	if (!OidIsValid(owner))
 		return false;
-	become_owner(m, owner);
+	identity_assume(owner, &m->own);
 	if (catalog_find(listed->name, &m->queue) &&
 		m->queue.relid == listed->relid &&
 		storage_open(&m->queue, RowExclusiveLock, &m->table))
@@ -133,8 +120,7 @@ maintain_end(Maintenance *m)
 		storage_close(m->table, false);
 	m->redriving = false;
 	m->table = NULL;
-	AtEOXact_GUC(true, m->guc_level);
-	SetUserIdAndSecContext(m->user, m->security);
+	identity_resume(&m->own);
 }
 
 /* Opens the dead-letter queue; false if that cannot be. */
@@ -383,14 +369,12 @@ maintain_apart(const ListedQueue *listed, const LostList *lost)
 		warn_of_failure(listed, error);
 }
 
-/* Raises an error unless the user owns what the extension stores. */
+/* Raises an error unless the user owns the extension. */
 static void
 check_extension_owner(void)
 {
-	Oid			relid = catalog_relation("queue");
-
-	if (!OidIsValid(relid) ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()))
+	if (!object_ownercheck(ExtensionRelationId,
+						   get_extension_oid("pg_sqs", false), GetUserId()))
 		ereport(ERROR,
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("must be owner of extension %s", "pg_sqs"));

@@ -49,9 +49,7 @@ typedef struct Maintenance
 	bool		redrive_busy;	/* there is one, but its table is locked */
 	int			met;			/* messages met */
 	int			changed;		/* and of them removed, moved or counted */
-	Oid			user;			/* who began it */
-	int			security;
-	int			guc_level;
+	Identity	own;			/* who began it */
 } Maintenance;
 
 extern List *maintain_list(void);

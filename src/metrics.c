@@ -24,13 +24,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
 #include "pg_sqs.h"
+#include "sql.h"
 
 #define SMALL_QUEUE 1000		/* messages counted for every question */
 #define COUNT_FACTOR 100		/* counting takes that part of the time */
@@ -255,26 +255,11 @@ metrics_refresh(Queue *queue)
 }
 
 /* Names of all queues, in byte order. */
-static List *
+static SqlResult
 queue_names(void)
 {
-	MemoryContext context = CurrentMemoryContext;
-	List	   *names = NIL;
-
-	catalog_begin();
-	if (SPI_execute("SELECT name FROM sqs.queue ORDER BY name COLLATE \"C\"",
-					true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read sqs.queue");
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		names = lappend(names, SPI_getvalue(SPI_tuptable->vals[i],
-											SPI_tuptable->tupdesc, 1));
-		MemoryContextSwitchTo(old);
-	}
-	catalog_end();
-	return names;
+	return sql_run(SQL_LIST, "SELECT name FROM sqs.queue ORDER BY name",
+				   0, NULL);
 }
 
 /* Returns the row of a queue. */
@@ -326,17 +311,16 @@ may_see(const Queue *queue)
 Datum
 sqs_metrics(PG_FUNCTION_ARGS)
 {
-	List	   *names;
-	ListCell   *lc;
+	SqlResult	names;
 
 	result_begin(fcinfo, METRICS_COLUMNS);
 	names = queue_names();
-	foreach(lc, names)
+	for (int i = 0; i < names.rows; i++)
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(lfirst(lc), &queue) && may_see(&queue))
+		if (catalog_find(sql_value(&names, i, 0), &queue) && may_see(&queue))
 			return_metrics(fcinfo, &queue);
 	}
 	return (Datum) 0;
@@ -346,15 +330,14 @@ sqs_metrics(PG_FUNCTION_ARGS)
 static void
 reset_all(void)
 {
-	List	   *names = queue_names();
-	ListCell   *lc;
+	SqlResult	names = queue_names();
 
-	foreach(lc, names)
+	for (int i = 0; i < names.rows; i++)
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(lfirst(lc), &queue) &&
+		if (catalog_find(sql_value(&names, i, 0), &queue) &&
 			object_ownercheck(RelationRelationId, queue.relid, GetUserId()))
 			shmem_reset_counters(queue.relid);
 	}

@@ -29,6 +29,17 @@
 #define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
+/* in identity.c */
+typedef struct Identity
+{
+	Oid			user;
+	int			security;		/* context */
+	int			guc_level;
+} Identity;
+
+extern void identity_assume(Oid user, Identity *own);
+extern void identity_resume(const Identity *own);
+
 /* in pg_sqs.c: settings */
 extern int	sqs_max_queues;
 extern bool sqs_worker;
@@ -77,8 +88,7 @@ extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern Oid	catalog_table_owner(Oid relid);
 extern uint64 catalog_generation(void);
-extern void catalog_begin(void);	/* SPI as the extension's owner */
-extern void catalog_end(void);
+extern Oid	catalog_owner(void);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
 extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);

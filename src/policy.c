@@ -376,7 +376,7 @@ redrive_allow_policy_text(char *const *columns)
 		args[0] = columns[1];
 		args[1] = queue_arn("");
 		arns = sql_run(SQL_LIST,
-					   "SELECT '[' || string_agg(to_json($2 || name)::text, ',') || ']'"
+					   "SELECT '[' || coalesce(string_agg(to_json($2 || name)::text, ','), '') || ']'"
 					   " FROM unnest($1::text[]) name", 2, args);
 		append_member(&json, "sourceQueueArns");
 		appendStringInfoString(&json, sql_value(&arns, 0, 0));

@@ -206,7 +206,10 @@ storage_read(QueueTable *table, Message *m)
 	m->id = DatumGetInt64(COLUMN(id));
 	m->visible_at = TIME(visible_at);
 	m->sent_at = TIME(sent_at);
-	m->message_id = *DatumGetUUIDP(COLUMN(message_id));
+	if (IS_NULL(message_id))	/* its owner can have it so */
+		memset(&m->message_id, 0, UUID_LEN);
+	else
+		m->message_id = *DatumGetUUIDP(COLUMN(message_id));
 	m->receive_count = DatumGetInt32(COLUMN(receive_count));
 	m->visibility_timeout =
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
