@@ -64,6 +64,7 @@ RESET ROLE;
 
 CREATE SCHEMA regress_sqs_trap AUTHORIZATION regress_sqs_user;
 SET ROLE regress_sqs_user;
+GRANT USAGE ON SCHEMA regress_sqs_trap TO PUBLIC;
 CREATE FUNCTION regress_sqs_trap.lower(text) RETURNS text LANGUAGE sql AS
 	$$ SELECT 'trapped ' || current_user $$;
 SELECT message_id IS NOT NULL FROM sqs_send('source', 'poison');
