@@ -225,6 +225,11 @@ CREATE FUNCTION sqs_consume(queue_name text, max_number_of_messages int DEFAULT 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION sqs_consume(text, int, int) IS 'receives and deletes in the caller''s transaction: gone with its COMMIT, back with its ROLLBACK';
 
+CREATE PROCEDURE sqs_wait(queue_name text, wait_time_seconds int,
+		INOUT available boolean DEFAULT NULL)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE sqs_wait(text, int, boolean) IS 'waits until a message can be received, without holding vacuum back; not inside a transaction block';
+
 CREATE FUNCTION sqs_peek(queue_name text, max_number_of_messages int DEFAULT 10)
 	RETURNS SETOF sqs_message
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
@@ -318,6 +323,14 @@ GRANT USAGE ON SCHEMA sqs TO PUBLIC;
 CREATE FUNCTION sqs_maintain() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
+
+CREATE FUNCTION sqs_schedule_maintenance(schedule text DEFAULT '* * * * *') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_schedule_maintenance(text) IS 'has pg_cron call sqs_maintain(), where no background worker runs; returns the id of the job';
+
+CREATE FUNCTION sqs_unschedule_maintenance() RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_unschedule_maintenance() IS 'ends what sqs_schedule_maintenance() began; false where there was no job';
 
 --
 -- Background workers.  This comes last: when the transaction commits, the

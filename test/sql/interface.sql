@@ -6,7 +6,7 @@
 SELECT p.proname || CASE p.prokind WHEN 'p' THEN ' (procedure)' ELSE '' END AS name,
 	replace(pg_get_function_arguments(p.oid), ', ', E'\n') AS arguments,
 	pg_get_function_result(p.oid) AS result,
-	p.provolatile || p.proparallel || CASE WHEN p.proisstrict THEN ' strict' ELSE '' END AS is
+	concat(p.provolatile, p.proparallel, CASE WHEN p.proisstrict THEN ' strict' END) AS is
 FROM pg_depend d JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_sqs') AND d.deptype = 'e'
 	AND p.pronamespace <> 'sqs'::regnamespace
@@ -28,8 +28,8 @@ SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS "in schema sqs"
 FROM pg_depend d CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, d.objsubid) i
 WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_sqs') AND d.deptype = 'e'
 	AND (i.schema = 'sqs' OR i.type = 'schema')
-	AND NOT i.type = 'type'
-ORDER BY 1 COLLATE "C";
+	AND i.type <> 'type'
+ORDER BY pg_describe_object(d.classid, d.objid, d.objsubid) COLLATE "C";
 
 -- no two functions share a name
 SELECT proname FROM pg_proc WHERE proname LIKE 'sqs\_%' GROUP BY proname HAVING count(*) > 1;
@@ -43,7 +43,8 @@ WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_sqs') AND d
 	AND NOT (d.classid = 'pg_type'::regclass AND EXISTS (
 		SELECT FROM pg_class WHERE reltype = d.objid AND relkind <> 'c'));
 
--- settings; pg_sqs.max_queues is there only where the extension is preloaded
+-- settings, once the library is loaded; pg_sqs.max_queues is there only where the extension is preloaded
+SELECT sqs_backoff(1);
 SELECT name, boot_val, unit, context, min_val, max_val FROM pg_settings
 WHERE name LIKE 'pg\_sqs.%' AND name <> 'pg_sqs.max_queues'
 ORDER BY name COLLATE "C";
