@@ -30,7 +30,6 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
@@ -38,7 +37,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -437,8 +435,7 @@ catalog_get(text *name, Queue *queue)
 	int			length;
 
 	if (name == NULL)
-		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter QueueName.");
+		report_missing_parameter("QueueName");
 	length = VARSIZE_ANY_EXHDR(name);
 	if (length > SQS_MAX_NAME)
 		report_missing_queue();
@@ -459,73 +456,4 @@ sqs_queue_changed(PG_FUNCTION_ARGS)
 					   "queue_changed"));
 	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
 	PG_RETURN_POINTER(NULL);
-}
-
-/* Raises an error unless the user has all of these privileges on the queue. */
-void
-check_queue_privilege(const Queue *queue, AclMode mode)
-{
-	if (pg_class_aclmask(queue->relid, GetUserId(), mode, ACLMASK_ALL) != mode)
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("permission denied for queue \"%s\"", queue->name),
-				errhint("The queue's owner can grant it with sqs_add_permission()."));
-}
-
-/*
- * The same, for the queue's messages: policies of row security would not be
- * applied to them, so whoever is subject to some is refused.
- */
-void
-check_message_privilege(const Queue *queue, AclMode mode)
-{
-	check_queue_privilege(queue, mode);
-	if (queue->row_security &&
-		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
-		ereport(ERROR,
-				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("queue \"%s\" has row security enabled", queue->name),
-				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
-}
-
-/* Raises an error unless the user owns the queue. */
-void
-check_queue_owner(const Queue *queue)
-{
-	if (!object_ownercheck(RelationRelationId, queue->relid, GetUserId()))
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("must be owner of queue \"%s\"", queue->name));
-}
-
-/* The ARN of a queue. */
-char *
-queue_arn(const char *name)
-{
-	return psprintf("arn:aws:sqs:%s:%s:%s", sqs_region, sqs_account_id, name);
-}
-
-/*
- * The queue that a name or an ARN of this database means; false where it is
- * an ARN of another form, region or account.
- */
-bool
-queue_name_from_arn(const char *arn, char **name)
-{
-	char	   *prefix = queue_arn("");
-
-	if (strncmp(arn, "arn:", 4) != 0)
-		*name = pstrdup(arn);
-	else if (strncmp(arn, prefix, strlen(prefix)) == 0)
-		*name = pstrdup(arn + strlen(prefix));
-	else
-		return false;
-	return true;
-}
-
-/* A text argument as a C string, NULL for NULL. */
-char *
-text_argument(FunctionCallInfo fcinfo, int n)
-{
-	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
 }

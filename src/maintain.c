@@ -21,10 +21,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "commands/extension.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -205,12 +203,12 @@ maintain_walk(Maintenance *m, Walk *walk, int max_rows)
 	storage_scan_begin(m->table, walk->from, walk->until);
 	while (max_rows-- > 0 && (more = storage_scan_next(m->table, &message)))
 	{
-		Position	at = {message.visible_at, message.id};
+		Position	at = position_of(&message);
 
 		m->met++;
 		if (!meet_message(m, walk, &message))
 			walk->again = position_min(walk->again, at);
-		walk->from = (Position) {at.visible_at, at.id + 1};
+		walk->from = position_at(at.visible_at, at.id + 1);
 	}
 	storage_scan_end(m->table);
 	return !more;
@@ -299,11 +297,13 @@ maintain_deleted_queues(void)
 static void
 maintain_queue(const ListedQueue *listed)
 {
-	Walk		walk = {.from = POSITION_MIN,.until = DT_NOEND};
+	Walk		walk = {0};
 	Maintenance m;
 
 	if (!maintain_begin(&m, listed))
 		return;
+	walk.from = POSITION_MIN;
+	walk.until = DT_NOEND;
 	(void) maintain_count_lost(&m);
 	(void) maintain_walk(&m, &walk, INT_MAX);
 	maintain_end(&m);
@@ -354,17 +354,6 @@ maintain_apart(const ListedQueue *listed)
 		warn_of_failure(listed, error);
 }
 
-/* Raises an error unless the user owns the extension. */
-void
-maintain_check_owner(void)
-{
-	if (!object_ownercheck(ExtensionRelationId,
-						   get_extension_oid("pg_sqs", false), GetUserId()))
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("must be owner of extension %s", "pg_sqs"));
-}
-
 /* sqs_maintain(): one pass over everything */
 Datum
 sqs_maintain(PG_FUNCTION_ARGS)
@@ -374,7 +363,7 @@ sqs_maintain(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("sqs_maintain()");
-	maintain_check_owner();
+	check_extension_owner();
 	queues = maintain_list();
 	context = AllocSetContextCreate(CurrentMemoryContext, "sqs_maintain",
 									ALLOCSET_DEFAULT_SIZES);

@@ -52,6 +52,5 @@ extern bool maintain_count_lost(Maintenance *m);
 extern void maintain_end(Maintenance *m);
 extern void maintain_gauges(const ListedQueue *listed);
 extern void maintain_deleted_queues(void);
-extern void maintain_check_owner(void);
 
 #endif							/* MAINTAIN_H */

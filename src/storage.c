@@ -184,15 +184,12 @@ storage_effects(QueueTable *table)
 Position
 storage_row_position(QueueTable *table)
 {
-	Position	position;
 	bool		isnull;
+	Datum		visible_at = slot_getattr(table->slot, Anum_message_visible_at,
+										  &isnull);
+	Datum		id = slot_getattr(table->slot, Anum_message_id, &isnull);
 
-	position.visible_at =
-		DatumGetTimestampTz(slot_getattr(table->slot,
-										 Anum_message_visible_at, &isnull));
-	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
-											 &isnull));
-	return position;
+	return position_at(DatumGetTimestampTz(visible_at), DatumGetInt64(id));
 }
 
 /* Reads the row in table->slot; its pointers stay good until the next row. */

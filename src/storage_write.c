@@ -205,9 +205,8 @@ static void
 note_insert(QueueTable *table, const Message *m, TimestampTz now)
 {
 	Effects    *effects = storage_effects(table);
-	Position	position = {m->visible_at, m->id};
 
-	effects_note(effects, position, POSITION_MAX);
+	effects_note(effects, position_of(m), POSITION_MAX);
 	wakes_add(&effects->commit, m->visible_at, now);
 	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
 }
@@ -220,7 +219,7 @@ static void
 note_write(QueueTable *table, const Message *m)
 {
 	Position	from = storage_row_position(table);
-	Position	to = m ? POSITION(m->visible_at, m->id) : POSITION_MAX;
+	Position	to = m ? position_of(m) : POSITION_MAX;
 
 	if (table->writer != NULL)
 		to = position_min(to, from);
