@@ -44,6 +44,8 @@
 #include "pg_sqs.h"
 #include "storage.h"
 
+#define CACHE_SIZE 10000		/* queues remembered at most */
+
 /* columns of sqs.queue that the path of a message needs */
 enum
 {
@@ -220,6 +222,7 @@ needs_executor(Relation rel)
 	TupleConstr *constr = rel->rd_att->constr;
 
 	return rel->trigdesc != NULL || rel->rd_rel->relrowsecurity ||
+		rel->rd_rel->relispartition ||
 		(constr != NULL &&
 		 (constr->num_check > 0 || constr->has_generated_stored));
 }
@@ -357,8 +360,8 @@ load_queue(const char *name, Queue *queue)
 
 /*
  * Remembers a queue read from the catalog, as valid unless anything changed
- * while it was read.  A table that was dropped and made again under another
- * OID leaves its old OID behind, which does no harm.
+ * while it was read.  What was dropped is not taken out one by one; instead all
+ * is forgotten when it has become too much.
  */
 static void
 remember_queue(const Queue *queue)
@@ -366,6 +369,12 @@ remember_queue(const Queue *queue)
 	CacheEntry *entry;
 	RelidEntry *by_oid;
 
+	if (hash_get_num_entries(by_relid) >= CACHE_SIZE)
+	{
+		hash_destroy(by_name);
+		hash_destroy(by_relid);
+		create_cache();
+	}
 	entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
 	entry->valid = false;
 	entry->queue = *queue;
