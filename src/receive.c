@@ -360,8 +360,8 @@ attempt(Receive *r)
 		CursorScan	scan;
 		Position	from;
 
-		from = cursor_scan_start(&scan, r->queue.relid, full);
 		find_lost(r);
+		from = cursor_scan_start(&scan, r->queue.relid, full);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
 		cursor_scan_finish(&scan, walk(r, from));
