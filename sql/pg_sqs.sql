@@ -222,6 +222,11 @@ CREATE FUNCTION sqs_consume(queue_name text, max_number_of_messages int DEFAULT 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION sqs_consume(text, int, int) IS 'receives and deletes in the caller''s transaction: gone with its COMMIT, back with its ROLLBACK';
 
+CREATE PROCEDURE sqs_wait(queue_name text, wait_time_seconds int,
+		INOUT available boolean DEFAULT NULL)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE sqs_wait(text, int, boolean) IS 'waits until a message can be received, without holding vacuum back; not inside a transaction block';
+
 CREATE FUNCTION sqs_peek(queue_name text, max_number_of_messages int DEFAULT 10)
 	RETURNS SETOF sqs_message
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;

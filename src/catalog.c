@@ -356,7 +356,7 @@ load_queue(const char *name, Queue *queue)
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
-	return found && load_table(queue);
+	return found;
 }
 
 /*
@@ -396,9 +396,17 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	queue->invalidations = invalidations;
-	if (!load_queue(name, queue))
-		return false;
+	for (;;)
+	{
+		queue->invalidations = invalidations;
+		if (!load_queue(name, queue))
+			return false;
+		if (load_table(queue))
+			break;
+		/* a queue that was just deleted may have been made again */
+		if (queue->invalidations == invalidations)
+			return false;
+	}
 	remember_queue(queue);
 	return true;
 }

@@ -299,6 +299,7 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 
 /* in receive.c */
 extern TimestampTz message_expiry(const Queue *queue, const Message *message);
+extern void check_seconds(const char *parameter, int32 value, int32 max);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
 
@@ -327,6 +328,7 @@ typedef enum Metric
 #define METRIC_FIRST_GAUGE METRIC_VISIBLE
 
 extern void shmem_init(void);
+extern void shmem_drop(Oid relid);
 extern void shmem_forget_database(Oid dboid);
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);

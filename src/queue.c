@@ -308,6 +308,8 @@ create_table(int32 id, const char *name, bool unlogged)
 		creating_extension = in_extension;
 	}
 	PG_END_TRY();
+	/* an earlier table may have had the same OID */
+	shmem_drop(find_table(id));
 }
 
 /* Raises an error if a queue that exists differs from what is asked for. */
@@ -386,6 +388,7 @@ drop_table(const char *name, int32 id)
 	strlcpy(queue.name, name, sizeof(queue.name));
 	check_queue_owner(&queue);
 	sql_run(SQL_DDL, psprintf("DROP TABLE sqs.queue_%d", id), 0, NULL);
+	xact_queue_dropped(queue.relid);
 }
 
 /* sqs_delete_queue(queue_name) */

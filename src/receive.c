@@ -50,6 +50,7 @@ typedef struct Receive
 	int			nlost;			/* receives that rollbacks took back */
 	int64	   *lost;			/* of which messages; NULL = none so far */
 	int			found;
+	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
 	bool		redriving;		/* redrive is open */
 	bool		no_redrive;		/* there is no queue to move to */
@@ -223,6 +224,7 @@ move_message(Receive *r, Message *m, Position at)
 	if (!is_taken(r, at, storage_delete(r->table, m, false)))
 		return false;
 	redrive_insert(&r->redrive, &r->queue, m, r->now);
+	r->only_leases = false;
 	return true;
 }
 
@@ -385,6 +387,7 @@ open_queue(Receive *r)
 					  AccessShareLock : RowExclusiveLock, &r->table))
 		report_missing_queue();
 	check_message_privilege(&r->queue, needed[r->kind]);
+	r->only_leases &= r->queue.plain && !r->queue.fifo;
 }
 
 /* Looks until something is found or the time is over. */
@@ -434,7 +437,7 @@ check_max(int32 value)
 }
 
 /* Checks a number of seconds that may be left out. */
-static void
+void
 check_seconds(const char *parameter, int32 value, int32 max)
 {
 	if (value < 0 || value > max)
@@ -463,6 +466,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 {
 	memset(r, 0, sizeof(Receive));
 	r->kind = kind;
+	r->only_leases = kind == RECEIVE_LEASE;
 	r->fcinfo = fcinfo;
 	r->visibility_timeout = -1;
 	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
@@ -489,8 +493,7 @@ receive(Receive *r, int32 wait_seconds)
 	}
 	if (r->found == 0)
 		xact_effects(r->queue.relid)->metrics[METRIC_EMPTY_RECEIVES]++;
-	xact_receive_exit(r->kind == RECEIVE_LEASE && r->queue.plain &&
-					  !r->queue.fifo);
+	xact_receive_exit(r->only_leases);
 }
 
 /* sqs_receive(): takes messages and hides them. */

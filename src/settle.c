@@ -79,7 +79,7 @@ fail_gone(Settle *s)
 	return sqs_fail(failure_of(s), ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"Value %s for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
 					excerpt(VARDATA_ANY(s->handle),
-								VARSIZE_ANY_EXHDR(s->handle)));
+							VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Fails for a handle that was made for another message. */
@@ -90,7 +90,7 @@ fail_foreign(Settle *s)
 					"Use the receipt_handle that a receive from this queue returned, unchanged.",
 					"The input receipt handle \"%s\" is not a valid receipt handle.",
 					excerpt(VARDATA_ANY(s->handle),
-								VARSIZE_ANY_EXHDR(s->handle)));
+							VARSIZE_ANY_EXHDR(s->handle)));
 }
 
 /* Deletes the message found; one past its retention counts as gone. */

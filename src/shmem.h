@@ -116,7 +116,6 @@ extern int	shmem_index(const QueueSlot *slot);
 extern int	shmem_find(Oid relid);
 extern int	shmem_find_or_create(Oid relid);
 extern QueueSlot *shmem_lock_queue(Oid relid);
-extern void shmem_drop(Oid relid);
 extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 extern int	shmem_reserve_pin(void);
 extern void shmem_release_pin(int pin);

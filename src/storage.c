@@ -58,17 +58,22 @@ static const Oid column_types[Natts_message] = {
 	TEXTOID, TEXTOID, TEXTOID, JSONBOID
 };
 
-/* Raises an error unless a table has the columns of a queue. */
+/*
+ * Raises an error unless a table has the columns of a queue, and no others but
+ * such as were dropped again.
+ */
 void
 storage_check_layout(Relation rel, const char *queue_name)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	bool		ok = rel->rd_rel->relkind == RELKIND_RELATION &&
-		desc->natts == Natts_message;
+		desc->natts >= Natts_message;
 
-	for (int i = 0; ok && i < Natts_message; i++)
-		ok = TupleDescAttr(desc, i)->atttypid == column_types[i] &&
-			!TupleDescAttr(desc, i)->attisdropped;
+	for (int i = 0; ok && i < desc->natts; i++)
+		ok = i < Natts_message ?
+			TupleDescAttr(desc, i)->atttypid == column_types[i] &&
+			!TupleDescAttr(desc, i)->attisdropped :
+			TupleDescAttr(desc, i)->attisdropped;
 	if (!ok)
 		ereport(ERROR,
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

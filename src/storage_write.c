@@ -120,6 +120,8 @@ fill_slot(TupleTableSlot *slot, const Message *m)
 	SET_POINTER(message_attributes);
 #undef SET_POINTER
 	fill_lease(slot, m);
+	for (int i = Natts_message; i < slot->tts_tupleDescriptor->natts; i++)
+		slot->tts_isnull[i] = true; /* dropped */
 	ExecStoreVirtualTuple(slot);
 }
 
@@ -352,9 +354,9 @@ update_version(QueueTable *table, const Message *m, bool wait,
 	slot_getallattrs(table->slot);
 	ExecClearTuple(slot);
 	memcpy(slot->tts_values, table->slot->tts_values,
-		   Natts_message * sizeof(Datum));
+		   slot->tts_tupleDescriptor->natts * sizeof(Datum));
 	memcpy(slot->tts_isnull, table->slot->tts_isnull,
-		   Natts_message * sizeof(bool));
+		   slot->tts_tupleDescriptor->natts * sizeof(bool));
 	fill_lease(slot, m);
 	ExecStoreVirtualTuple(slot);
 	if (table->writer != NULL)

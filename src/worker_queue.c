@@ -40,7 +40,8 @@
 #define LONG_INTERVAL (60 * USECS_PER_SEC)	/* between two long walks */
 #define LONG_FACTOR 100			/* and so many times what one takes */
 #define LOOK_FACTOR 10			/* rest after a look that found nothing */
-#define IDLE_DELAY (60 * USECS_PER_SEC) /* to the next look if nothing is heard */
+#define IDLE_DELAY (60 * USECS_PER_SEC) /* to the next look if nothing is
+										 * heard */
 #define MIN_DELAY USECS_PER_SEC /* if nothing can be heard, from here ... */
 #define MAX_DELAY (20 * USECS_PER_SEC)	/* ... to here */
 #define RETRY_DELAY USECS_PER_SEC	/* if somebody was in the way */

@@ -21,6 +21,9 @@
  * synchronous_commit were off if no WAL but that of such receives was
  * written since the first of them, and no transaction id assigned before it.
  * What others wrote, in the same statement, too, shows in XactLastRecEnd.
+ * Of what a receive itself writes, moves to a dead-letter queue wait for the
+ * disk, and all that triggers may see; the removal of a message past its
+ * retention does not, since it stays past it.
  *
  * Nothing here is shared but what the other files guard.
  *
@@ -120,7 +123,12 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 void
 xact_queue_dropped(Oid relid)
 {
-	xact_effects(relid)->dropped = true;
+	int			level = GetCurrentTransactionNestLevel();
+	Effects    *effects = find_effects(effects_list, level, relid);
+
+	if (effects == NULL)
+		effects = make_effects(relid, level);
+	effects->dropped = true;
 }
 
 /* The lowest position where this transaction itself put a message. */

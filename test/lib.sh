@@ -204,7 +204,8 @@ stop_server()
 	kill -QUIT "$pid" 2>/dev/null
 }
 
-# copy_source: copies the checkout to $WORK/src, which $RUN_AS then owns
+# copy_source: copies the checkout to $WORK/src, which $RUN_AS then owns, and
+# goes where that user may be
 copy_source()
 {
 	mkdir "$WORK/src"
@@ -216,6 +217,7 @@ copy_source()
 		getent passwd postgres >/dev/null || RUN_AS=nobody
 		chown -R "$RUN_AS" "$WORK"
 	fi
+	cd "$WORK"
 }
 
 # in_source COMMAND...: runs a command as $RUN_AS in $WORK/src
