@@ -50,6 +50,26 @@ find_table(int32 id)
 	return catalog_relation(name);
 }
 
+/*
+ * When the retention period of a message is over.  Its clock goes on when a
+ * message moves to a dead-letter queue; a FIFO queue's starts anew.
+ */
+TimestampTz
+message_expiry(const Queue *queue, const Message *message)
+{
+	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
+		message->enqueued_at : message->sent_at;
+
+	return from + queue->message_retention_period * USECS_PER_SEC;
+}
+
+/* Whether it is over. */
+bool
+message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
+{
+	return message_expiry(queue, message) <= now;
+}
+
 /* The queues there are. */
 List *
 maintain_list(void)
@@ -278,19 +298,15 @@ count_lost(Maintenance *m, int64 id)
 bool
 maintain_count_lost(Maintenance *m)
 {
-	int64	   *ids;
-	int			n;
+	LostList	lost = {0};
 	bool		done;
 
-	if (!lost_is_possible(m->queue.relid))
-		return true;
-	ids = palloc_array(int64, LOST_AT_ONCE);
-	n = lost_messages(m->queue.relid, ids, LOST_AT_ONCE);
-	done = n < LOST_AT_ONCE;
-	for (int i = 0; i < n; i++)
+	lost_list(&lost, m->queue.relid);
+	done = lost.n < LOST_AT_ONCE;
+	for (int i = 0; i < lost.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		done &= count_lost(m, ids[i]);
+		done &= count_lost(m, lost.ids[i]);
 	}
 	return done;
 }

@@ -47,8 +47,7 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
-	int			nlost;			/* receives that rollbacks took back */
-	int64	   *lost;			/* of which messages; NULL = none so far */
+	LostList	lost;			/* of the queue */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
@@ -60,26 +59,6 @@ typedef struct Receive
 PG_FUNCTION_INFO_V1(sqs_receive);
 PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
-
-/*
- * When the retention period of a message is over.  Its clock goes on when a
- * message moves to a dead-letter queue; a FIFO queue's starts anew.
- */
-TimestampTz
-message_expiry(const Queue *queue, const Message *message)
-{
-	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
-		message->enqueued_at : message->sent_at;
-
-	return from + queue->message_retention_period * USECS_PER_SEC;
-}
-
-/* Whether it is over. */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
-{
-	return message_expiry(queue, message) <= now;
-}
 
 /* A value as it is to be returned: not a pointer to where it is stored. */
 static Datum
@@ -228,29 +207,13 @@ move_message(Receive *r, Message *m, Position at)
 	return true;
 }
 
-/* Looks which receives of the queue's messages rollbacks took back. */
-static void
-find_lost(Receive *r)
-{
-	r->nlost = 0;
-	if (r->kind == RECEIVE_PEEK || !lost_is_possible(r->queue.relid))
-		return;
-	if (r->lost == NULL)
-		r->lost = palloc_array(int64, LOST_AT_ONCE);
-	r->nlost = lost_messages(r->queue.relid, r->lost, LOST_AT_ONCE);
-}
-
-/*
- * Whether a message is to be moved if such receives are counted.
- */
+/* Whether a message is to be moved if its lost receives are counted. */
 static bool
 is_lost_case(Receive *r, const Message *m)
 {
 	Message		counted = *m;
 
-	for (int i = 0; i < r->nlost; i++)
-		if (r->lost[i] == m->id)
-			counted.receive_count++;
+	counted.receive_count += lost_count(&r->lost, m->id);
 	return counted.receive_count > m->receive_count &&
 		must_redrive(r, &counted);
 }
@@ -284,7 +247,7 @@ meet_message(Receive *r, Message *m, Position at)
 		if (r->kind != RECEIVE_PEEK)
 			(void) is_taken(r, at, storage_delete(r->table, m, false));
 	}
-	else if (r->nlost > 0 && is_lost_case(r, m))
+	else if (r->lost.n > 0 && r->kind != RECEIVE_PEEK && is_lost_case(r, m))
 		move_lost_case(r, m, at);
 	else if (!must_redrive(r, m))
 		take_message(r, m, at);
@@ -362,7 +325,7 @@ attempt(Receive *r)
 		CursorScan	scan;
 		Position	from;
 
-		find_lost(r);
+		lost_list(&r->lost, r->queue.relid);
 		from = cursor_scan_start(&scan, r->queue.relid, full);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
