@@ -50,26 +50,6 @@ find_table(int32 id)
 	return catalog_relation(name);
 }
 
-/*
- * When the retention period of a message is over.  Its clock goes on when a
- * message moves to a dead-letter queue; a FIFO queue's starts anew.
- */
-TimestampTz
-message_expiry(const Queue *queue, const Message *message)
-{
-	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
-		message->enqueued_at : message->sent_at;
-
-	return from + queue->message_retention_period * USECS_PER_SEC;
-}
-
-/* Whether it is over. */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
-{
-	return message_expiry(queue, message) <= now;
-}
-
 /* The queues there are. */
 List *
 maintain_list(void)
@@ -254,10 +234,7 @@ maintain_walk(Maintenance *m, Walk *walk, int max_rows)
 static StorageResult
 add_receives(Maintenance *m, Message *message, int n, TimestampTz now)
 {
-	message->receive_count += n;
-	message->last_received_at = now;
-	if (message->first_received_at == 0)
-		message->first_received_at = now;
+	message_count_receives(message, n, now);
 	if (redrive_is_due(&m->queue, message) && open_redrive(m))
 		return move_message(m, message, now);
 	return storage_update(m->table, message, false);

@@ -297,11 +297,16 @@ extern void redrive_close(Redrive *redrive);
 extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
-/* in maintain.c: retention */
-extern TimestampTz message_expiry(const Queue *queue, const Message *message);
+/* in receive.c */
 extern void check_seconds(const char *parameter, int32 value, int32 max);
+
+/* in message.c: what the times and counts of a message mean */
+extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
+extern int64 message_lease(const Queue *queue, const Message *message,
+						   int32 seconds);
+extern void message_count_receives(Message *message, int n, TimestampTz now);
 
 /*
  * in shmem.c: what sessions share, if the extension is preloaded.

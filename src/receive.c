@@ -108,29 +108,6 @@ return_message(Receive *r, Message *m, text *handle)
 	r->found++;
 }
 
-/* How long a message just received is hidden, in microseconds; at least one. */
-static int64
-lease_length(const Receive *r, const Message *m)
-{
-	int32		seconds = r->queue.visibility_timeout;
-
-	if (r->visibility_timeout >= 0)
-		seconds = r->visibility_timeout;
-	else if (m->visibility_timeout >= 0)
-		seconds = m->visibility_timeout;
-	return seconds > 0 ? seconds * USECS_PER_SEC : 1;
-}
-
-/* Counts a receive in a message. */
-static void
-count_receive(Message *m, TimestampTz now)
-{
-	m->receive_count++;
-	m->last_received_at = now;
-	if (m->first_received_at == 0)
-		m->first_received_at = now;
-}
-
 /*
  * Whether a message is ours now.  One that somebody merely locked may be free
  * again at any time, and nobody will tell: the cursor must not pass it.
@@ -156,10 +133,11 @@ take_message(Receive *r, Message *m, Position at)
 			return_message(r, m, NULL);
 		return;
 	}
-	count_receive(m, r->now);
+	message_count_receives(m, 1, r->now);
 	if (r->kind == RECEIVE_LEASE)
 	{
-		m->visible_at = r->now + lease_length(r, m);
+		m->visible_at = r->now +
+			message_lease(&r->queue, m, r->visibility_timeout);
 		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
 		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
