@@ -306,10 +306,10 @@ attempt(Receive *r)
 		CursorScan	scan;
 		Position	from;
 
-		lost_list(&r->lost, r->queue.relid);
 		from = cursor_scan_start(&scan, r->queue.relid, full);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
+		lost_list(&r->lost, r->queue.relid);
 		cursor_scan_finish(&scan, walk(r, from));
 		full = r->found == 0 && cursor_heal_is_due(&scan);
 		if (!full)

@@ -105,9 +105,8 @@ SELECT sqs_send('orders', 'hot');
 my @consumers = map { $node->background_psql('postgres') } (1 .. 3);
 $_->query_until(qr/started/, "\\echo started\nCALL hammer();\n")
   for @consumers;
-eventually(
-	"SELECT body, receive_count FROM sqs_peek('dead')",
-	'hot|3', 'a message that is never free moves as well');
+eventually("SELECT body, receive_count >= 3 FROM sqs_peek('dead')",
+	'hot|t', 'a message that is never free moves as well');
 sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL hammer%'"
 );
 $_->{run}->finish for @consumers;
