@@ -321,6 +321,14 @@ CREATE FUNCTION sqs_maintain() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
 
+CREATE FUNCTION sqs_schedule_maintenance(schedule text DEFAULT '* * * * *') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_schedule_maintenance(text) IS 'has pg_cron call sqs_maintain(), where no background worker runs; returns the id of the job';
+
+CREATE FUNCTION sqs_unschedule_maintenance() RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_unschedule_maintenance() IS 'ends what sqs_schedule_maintenance() began; false where there was no job';
+
 --
 -- Background workers.  This comes last: when the transaction commits, the
 -- launcher hears of this database.

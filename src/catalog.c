@@ -464,8 +464,9 @@ sqs_queue_changed(PG_FUNCTION_ARGS)
 }
 
 /*
- * Begins work on the catalog: SPI as the owner of sqs.queue, with nothing of
- * the caller's in the search path.  Not nested.  An error undoes it all.
+ * Begins work on the catalog: SPI as the owner of sqs.queue, whose triggers
+ * cannot harm the caller, with nothing of the caller's in the search path.
+ * Not nested.  An error undoes it all.
  */
 void
 catalog_begin(void)
@@ -474,7 +475,8 @@ catalog_begin(void)
 		find_catalog();
 	GetUserIdAndSecContext(&saved_user, &saved_security);
 	SetUserIdAndSecContext(catalog_owner,
-						   saved_security | SECURITY_LOCAL_USERID_CHANGE);
+						   saved_security | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	saved_guc_level = NewGUCNestLevel();
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,

@@ -381,17 +381,11 @@ struct Effects
 	int			level;			/* of nested transactions */
 	int			pin;			/* kept for PREPARE; -1 = none */
 	bool		dropped;		/* commit ends the queue */
-	struct LostChunk *lost;		/* receives that abort takes back */
 	struct Effects *next;
-};
 
-/* a receive that a rollback took back */
-typedef struct LostReceive
-{
-	Oid			dboid;
-	Oid			relid;			/* the queue's table */
-	int64		id;				/* the message */
-} LostReceive;
+	/* and lost.c */
+	struct LostChunk *lost;		/* receives that abort takes back */
+};
 
 extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
@@ -402,9 +396,17 @@ extern void xact_receive_enter(void);
 extern void xact_receive_exit(bool only_leases);
 extern void effects_note(Effects *effects, Position at_commit,
 						 Position at_abort);
-extern void effects_lose_receive(Effects *effects, int64 id);
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
-extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
+/* in lost.c: receives that were rolled back, until they are counted */
+#define LOST_AT_ONCE 256		/* messages of a queue dealt with at once */
+
+extern bool lost_is_possible(Oid relid);
+extern int	lost_messages(Oid relid, int64 *ids, int max);
+extern void effects_lose_receive(Effects *effects, int64 id);
+extern int	lost_take(Effects *effects, int64 id);
+extern void lost_put_back(Effects *effects, int n);
+extern void lost_forget_database(Oid dboid);
 
 /* in verify.c */
 extern int	verify_cursor(QueueTable *table, Oid relid);
@@ -435,5 +437,6 @@ extern void launcher_init(void);
 
 /* in worker_slot.c */
 extern void worker_announce_use(void);
+extern bool worker_wake(void);
 
 #endif							/* PG_SQS_H */

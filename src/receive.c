@@ -22,6 +22,7 @@
 #include "storage/lockdefs.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "pg_sqs.h"
 
 #define MESSAGE_COLUMNS 14		/* of type sqs_message */
@@ -46,6 +47,8 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	int			nlost;			/* receives that rollbacks took back */
+	int64	   *lost;			/* of which messages; NULL = none so far */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
@@ -214,6 +217,64 @@ must_redrive(Receive *r, const Message *m)
 	return !r->no_redrive;
 }
 
+/* Moves a message to the dead-letter queue. */
+static bool
+move_message(Receive *r, Message *m, Position at)
+{
+	if (!is_taken(r, at, storage_delete(r->table, m, false)))
+		return false;
+	redrive_insert(&r->redrive, &r->queue, m, r->now);
+	r->only_leases = false;
+	return true;
+}
+
+/* Looks which receives of the queue's messages rollbacks took back. */
+static void
+find_lost(Receive *r)
+{
+	r->nlost = 0;
+	if (r->kind == RECEIVE_PEEK || !lost_is_possible(r->queue.relid))
+		return;
+	if (r->lost == NULL)
+		r->lost = palloc_array(int64, LOST_AT_ONCE);
+	r->nlost = lost_messages(r->queue.relid, r->lost, LOST_AT_ONCE);
+}
+
+/*
+ * Whether a message is to be moved if such receives are counted.
+ */
+static bool
+is_lost_case(Receive *r, const Message *m)
+{
+	Message		counted = *m;
+
+	for (int i = 0; i < r->nlost; i++)
+		if (r->lost[i] == m->id)
+			counted.receive_count++;
+	return counted.receive_count > m->receive_count &&
+		must_redrive(r, &counted);
+}
+
+/*
+ * Has such a message moved: by the worker, if there is one, since a consumer
+ * that always rolls back would take this back, too.
+ */
+static void
+move_lost_case(Receive *r, Message *m, Position at)
+{
+	int			lost;
+
+	if (worker_wake())
+	{
+		r->blocked = position_min(r->blocked, at);
+		return;
+	}
+	lost = lost_take(storage_effects(r->table), m->id);
+	m->receive_count += lost;
+	if (!move_message(r, m, at))
+		lost_put_back(storage_effects(r->table), lost);
+}
+
 /* Does with a message that is due what is to be done. */
 static void
 meet_message(Receive *r, Message *m, Position at)
@@ -223,14 +284,12 @@ meet_message(Receive *r, Message *m, Position at)
 		if (r->kind != RECEIVE_PEEK)
 			(void) is_taken(r, at, storage_delete(r->table, m, false));
 	}
+	else if (r->nlost > 0 && is_lost_case(r, m))
+		move_lost_case(r, m, at);
 	else if (!must_redrive(r, m))
 		take_message(r, m, at);
-	else if (r->kind != RECEIVE_PEEK &&
-			 is_taken(r, at, storage_delete(r->table, m, false)))
-	{
-		redrive_insert(&r->redrive, &r->queue, m, r->now);
-		r->only_leases = false;
-	}
+	else if (r->kind != RECEIVE_PEEK)
+		(void) move_message(r, m, at);
 }
 
 /* Walks what is due, from a position; returns where it got to. */
@@ -304,6 +363,7 @@ attempt(Receive *r)
 		Position	from;
 
 		from = cursor_scan_start(&scan, r->queue.relid, full);
+		find_lost(r);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
 		cursor_scan_finish(&scan, walk(r, from));

@@ -336,6 +336,7 @@ assign_slot(QueueSlot *slot, Oid relid, TimestampTz now)
 		ReadNextTransactionId() : InvalidTransactionId;
 	slot->pins_checked = slot->healed = 0;
 	slot->heal_cost = 0;
+	slot->lost = true;			/* from before, when it had no slot */
 	slot->last_used = slot->since = now;
 	slot->changes = 1;			/* gauges were never counted */
 	slot->counted_changes = 0;
@@ -431,6 +432,7 @@ shmem_forget_database(Oid dboid)
 		LWLockRelease(&slot->lock);
 	}
 	LWLockRelease(&shmem->directory_lock);
+	lost_forget_database(dboid);
 }
 
 /* Takes a pin from the free ones; -1 = there is none. */
