@@ -8,7 +8,7 @@
 # number of these scripts can run side by side.
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_sqs}
+CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/pg_sqs}
 [ "$(id -u)" != 0 ] || CACHE=${PG_SQS_CACHE:-/var/cache/pg_sqs}
 WORK=
 RUN_AS=
