@@ -284,12 +284,15 @@ meet_message(Receive *r, Message *m, Position at)
 		if (r->kind != RECEIVE_PEEK)
 			(void) is_taken(r, at, storage_delete(r->table, m, false));
 	}
+	else if (must_redrive(r, m))
+	{
+		if (r->kind != RECEIVE_PEEK)
+			(void) move_message(r, m, at);
+	}
 	else if (r->nlost > 0 && is_lost_case(r, m))
 		move_lost_case(r, m, at);
-	else if (!must_redrive(r, m))
+	else
 		take_message(r, m, at);
-	else if (r->kind != RECEIVE_PEEK)
-		(void) move_message(r, m, at);
 }
 
 /* Walks what is due, from a position; returns where it got to. */

@@ -65,7 +65,7 @@ SELECT count(*) AS chunks_changed
 FROM toast FULL JOIN (SELECT ctid AS at, chunk_id, chunk_seq FROM :st_toast) now USING (at, chunk_id, chunk_seq)
 WHERE toast.at IS NULL OR now.at IS NULL;
 SELECT md5(body) = md5((SELECT string_agg(md5(i::text), '') FROM generate_series(1, 30000) i)) AS same,
-	receive_count FROM sqs_receive('st', 1, 0);
+	receive_count >= 3 AS counted FROM sqs_receive('st', 1, 0);
 DROP TABLE toast;
 -- the move keeps the body whole, and takes the old one away
 SELECT sqs_create_queue('st_dlq');
@@ -73,7 +73,8 @@ SELECT sqs_set_queue_attributes('st', '{"RedrivePolicy": {"deadLetterTargetArn":
 SELECT bodies('st') IS NULL AS moved;
 VACUUM :st;
 SELECT count(*) AS chunks FROM :st_toast;
-SELECT length(body), receive_count FROM sqs_consume('st_dlq');
+-- (a worker counts the receive that was rolled back, sooner or later)
+SELECT length(body), receive_count >= 4 AS counted FROM sqs_consume('st_dlq');
 SELECT sqs_set_queue_attributes('st', '{"RedrivePolicy": ""}');
 -- sent and deleted by the transaction that reads it
 BEGIN;
