@@ -71,6 +71,14 @@ result_value(void *value)
 	return PointerGetDatum(datum);
 }
 
+/* Frees a value once it is returned, unless it is where it is stored. */
+static void
+free_result(Datum value, const void *stored)
+{
+	if (stored != NULL && DatumGetPointer(value) != stored)
+		pfree(DatumGetPointer(value));
+}
+
 /* Returns a message. */
 static void
 return_message(Receive *r, Message *m, text *handle)
@@ -105,6 +113,8 @@ return_message(Receive *r, Message *m, text *handle)
 #undef VALUE
 #undef TIME
 	result_row(r->fcinfo, values, nulls);
+	free_result(values[2], m->body);
+	free_result(values[11], m->message_attributes);
 	r->found++;
 }
 

@@ -115,13 +115,13 @@ $node->safe_psql('postgres', q{
 CREATE TABLE remaining (message_id uuid);
 CREATE FUNCTION take_rest() RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-	any boolean;
+	left_over boolean;
 BEGIN
 	PERFORM set_config('pg_sqs.max_batch_size', '10000', false);
 	INSERT INTO remaining SELECT message_id FROM sqs_consume('storm', 10000);
 	INSERT INTO remaining SELECT message_id FROM sqs_consume('storm_dlq', 10000);
-	EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM sqs.queue_%s)', id) FROM sqs.queue WHERE name = 'storm') INTO any;
-	RETURN NOT any;
+	EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM sqs.queue_%s)', id) FROM sqs.queue WHERE name = 'storm') INTO left_over;
+	RETURN NOT left_over;
 END
 $$});
 $node->poll_query_until('postgres', 'SELECT take_rest()')
