@@ -449,7 +449,7 @@ sqs_receive(PG_FUNCTION_ARGS)
 {
 	Receive		r;
 
-	PreventCommandIfReadOnly("sqs_receive()");
+	check_may_write("sqs_receive()");
 	xact_receive_enter();
 	begin_receive(&r, RECEIVE_LEASE, fcinfo, 1);
 	if (!PG_ARGISNULL(2))
@@ -472,7 +472,7 @@ sqs_consume(PG_FUNCTION_ARGS)
 {
 	Receive		r;
 
-	PreventCommandIfReadOnly("sqs_consume()");
+	check_may_write("sqs_consume()");
 	xact_receive_enter();
 	begin_receive(&r, RECEIVE_CONSUME, fcinfo, 1);
 	if (!PG_ARGISNULL(2))
