@@ -29,7 +29,6 @@
 
 #include "compat.h"
 #include "pg_sqs.h"
-#include "sql.h"
 
 #define SMALL_QUEUE 1000		/* messages counted for every question */
 #define METRICS_COLUMNS 13		/* of sqs.metrics() */
@@ -251,14 +250,6 @@ metrics_refresh(Queue *queue)
 		recount(queue);
 }
 
-/* Names of all queues, in byte order. */
-static SqlResult
-queue_names(void)
-{
-	return sql_run(SQL_LIST, "SELECT name FROM sqs.queue ORDER BY name",
-				   0, NULL);
-}
-
 /* Returns the row of a queue. */
 static void
 return_metrics(FunctionCallInfo fcinfo, Queue *queue)
@@ -300,16 +291,15 @@ return_metrics(FunctionCallInfo fcinfo, Queue *queue)
 Datum
 sqs_metrics(PG_FUNCTION_ARGS)
 {
-	SqlResult	names;
+	ListCell   *lc;
 
 	result_begin(fcinfo, METRICS_COLUMNS);
-	names = queue_names();
-	for (int i = 0; i < names.rows; i++)
+	foreach(lc, catalog_names(NULL, NULL))
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(sql_value(&names, i, 0), &queue) && may_count_messages(&queue))
+		if (catalog_find(lfirst(lc), &queue) && may_count_messages(&queue))
 			return_metrics(fcinfo, &queue);
 	}
 	return (Datum) 0;
@@ -319,14 +309,14 @@ sqs_metrics(PG_FUNCTION_ARGS)
 static void
 reset_all(void)
 {
-	SqlResult	names = queue_names();
+	ListCell   *lc;
 
-	for (int i = 0; i < names.rows; i++)
+	foreach(lc, catalog_names(NULL, NULL))
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(sql_value(&names, i, 0), &queue) &&
+		if (catalog_find(lfirst(lc), &queue) &&
 			owns_queue(&queue))
 			shmem_reset_counters(queue.relid);
 	}

@@ -431,16 +431,9 @@ Datum
 sqs_list_dead_letter_source_queues(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
-	const char *name = queue.name;
-	SqlResult	sources;
 
 	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
-	sources = sql_run(SQL_LIST,
-					  "SELECT q.name FROM sqs.queue q"
-					  " WHERE q.dead_letter_queue = $1"
-					  " AND to_regclass('sqs.queue_' || q.id) IS NOT NULL"
-					  " ORDER BY q.name", 1, &name);
-	sql_return_column(fcinfo, &sources);
+	result_names(fcinfo, catalog_names(NULL, queue.name));
 	PG_RETURN_NULL();
 }

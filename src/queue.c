@@ -135,13 +135,6 @@ find_row(const char *name)
 	return row.rows > 0 ? pg_strtoint32(sql_value(&row, 0, 0)) : 0;
 }
 
-/* OID of the table of queue N, or InvalidOid. */
-static Oid
-find_table(int32 id)
-{
-	return catalog_relation(psprintf("queue_%d", id));
-}
-
 /* Removes what the catalog has of a queue. */
 static void
 remove_row(int32 id)
@@ -289,7 +282,7 @@ create_table(int32 id, const char *name, bool unlogged)
 	}
 	PG_END_TRY();
 	/* an earlier table may have had the same OID */
-	shmem_drop(find_table(id));
+	shmem_drop(catalog_queue_table(id));
 }
 
 /* Raises an error if a queue that exists differs from what is asked for. */
@@ -345,7 +338,7 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 
 	queue_lock(name);
 	id = find_row(name);
-	if (id != 0 && OidIsValid(find_table(id)))
+	if (id != 0 && OidIsValid(catalog_queue_table(id)))
 		confirm_queue(id, &set);
 	else
 	{
@@ -362,7 +355,7 @@ drop_table(const char *name, int32 id)
 {
 	Queue		queue = {0};
 
-	queue.relid = find_table(id);
+	queue.relid = catalog_queue_table(id);
 	if (!OidIsValid(queue.relid))
 		return;
 	strlcpy(queue.name, name, sizeof(queue.name));
@@ -397,14 +390,6 @@ sqs_delete_queue(PG_FUNCTION_ARGS)
 Datum
 sqs_list_queues(PG_FUNCTION_ARGS)
 {
-	const char *prefix = PG_ARGISNULL(0) ? "" : string_argument(fcinfo, 0);
-	SqlResult	names;
-
-	names = sql_run(SQL_LIST,
-					"SELECT q.name FROM sqs.queue q"
-					" WHERE starts_with(q.name, $1)"
-					" AND to_regclass('sqs.queue_' || q.id) IS NOT NULL"
-					" ORDER BY q.name", 1, &prefix);
-	sql_return_column(fcinfo, &names);
+	result_names(fcinfo, catalog_names(string_argument(fcinfo, 0), NULL));
 	PG_RETURN_NULL();
 }
