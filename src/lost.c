@@ -66,7 +66,7 @@ set_flag(Oid relid, bool flag)
 	LWLockRelease(&slot->lock);
 }
 
-/* Copies the ids of messages with lost receives, some more than once. */
+/* Copies the ids of messages with lost receives, one for each. */
 static int
 copy_ids(Oid relid, int64 *ids, int max)
 {
@@ -85,20 +85,32 @@ copy_ids(Oid relid, int64 *ids, int max)
 }
 
 /*
- * Which messages of a queue have lost receives, up to a maximum, some more
- * than once; returns how many.
+ * Lists the lost receives of a queue, or as many as fit.  The list must be all
+ * zeroes or have been used before.
  */
-int
-lost_messages(Oid relid, int64 *ids, int max)
+void
+lost_list(LostList *list, Oid relid)
 {
-	int			n;
-
+	list->n = 0;
 	if (!lost_is_possible(relid))
-		return 0;
+		return;
+	if (list->ids == NULL)
+		list->ids = palloc_array(int64, LOST_AT_ONCE);
 	set_flag(relid, false);
-	n = copy_ids(relid, ids, max);
-	if (n > 0)
+	list->n = copy_ids(relid, list->ids, LOST_AT_ONCE);
+	if (list->n > 0)
 		set_flag(relid, true);
+}
+
+/* How many there are of a message. */
+int
+lost_count(const LostList *list, int64 id)
+{
+	int			n = 0;
+
+	for (int i = 0; i < list->n; i++)
+		if (list->ids[i] == id)
+			n++;
 	return n;
 }
 

@@ -208,10 +208,7 @@ maintain_walk(Maintenance *m, Walk *walk, int max_rows)
 static StorageResult
 add_receives(Maintenance *m, Message *message, int n, TimestampTz now)
 {
-	message->receive_count += n;
-	message->last_received_at = now;
-	if (message->first_received_at == 0)
-		message->first_received_at = now;
+	message_count_receives(message, n, now);
 	if (redrive_is_due(&m->queue, message) && open_redrive(m))
 		return move_message(m, message, now);
 	return storage_update(m->table, message, false);
@@ -252,19 +249,15 @@ count_lost(Maintenance *m, int64 id)
 bool
 maintain_count_lost(Maintenance *m)
 {
-	int64	   *ids;
-	int			n;
+	LostList	lost = {0};
 	bool		done;
 
-	if (!lost_is_possible(m->queue.relid))
-		return true;
-	ids = palloc_array(int64, LOST_AT_ONCE);
-	n = lost_messages(m->queue.relid, ids, LOST_AT_ONCE);
-	done = n < LOST_AT_ONCE;
-	for (int i = 0; i < n; i++)
+	lost_list(&lost, m->queue.relid);
+	done = lost.n < LOST_AT_ONCE;
+	for (int i = 0; i < lost.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		done &= count_lost(m, ids[i]);
+		done &= count_lost(m, lost.ids[i]);
 	}
 	return done;
 }

@@ -351,10 +351,15 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
-extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern void check_seconds(const char *parameter, int32 value, int32 max);
+
+/* in message.c: what the times and counts of a message mean */
+extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
+extern int64 message_lease(const Queue *queue, const Message *message,
+						   int32 seconds);
+extern void message_count_receives(Message *message, int n, TimestampTz now);
 
 /*
  * in shmem.c: what sessions share, if the extension is preloaded.
@@ -457,10 +462,17 @@ extern void effects_note(Effects *effects, Position at_commit,
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
 
 /* in lost.c: receives that were rolled back, until they are counted */
-#define LOST_AT_ONCE 256		/* messages of a queue dealt with at once */
+#define LOST_AT_ONCE 256		/* that a list holds */
+
+typedef struct LostList
+{
+	int			n;
+	int64	   *ids;			/* of their messages */
+} LostList;
 
 extern bool lost_is_possible(Oid relid);
-extern int	lost_messages(Oid relid, int64 *ids, int max);
+extern void lost_list(LostList *list, Oid relid);
+extern int	lost_count(const LostList *list, int64 id);
 extern void effects_lose_receive(Effects *effects, int64 id);
 extern int	lost_take(Effects *effects, int64 id);
 extern void lost_put_back(Effects *effects, int n);

@@ -47,8 +47,7 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
-	int			nlost;			/* receives that rollbacks took back */
-	int64	   *lost;			/* of which messages; NULL = none so far */
+	LostList	lost;			/* of the queue */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
@@ -60,26 +59,6 @@ typedef struct Receive
 PG_FUNCTION_INFO_V1(sqs_receive);
 PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
-
-/*
- * When the retention period of a message is over.  Its clock goes on when a
- * message moves to a dead-letter queue; a FIFO queue's starts anew.
- */
-TimestampTz
-message_expiry(const Queue *queue, const Message *message)
-{
-	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
-		message->enqueued_at : message->sent_at;
-
-	return from + queue->message_retention_period * USECS_PER_SEC;
-}
-
-/* Whether it is over. */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
-{
-	return message_expiry(queue, message) <= now;
-}
 
 /* A value as it is to be returned: not a pointer to where it is stored. */
 static Datum
@@ -129,29 +108,6 @@ return_message(Receive *r, Message *m, text *handle)
 	r->found++;
 }
 
-/* How long a message just received is hidden, in microseconds; at least one. */
-static int64
-lease_length(const Receive *r, const Message *m)
-{
-	int32		seconds = r->queue.visibility_timeout;
-
-	if (r->visibility_timeout >= 0)
-		seconds = r->visibility_timeout;
-	else if (m->visibility_timeout >= 0)
-		seconds = m->visibility_timeout;
-	return seconds > 0 ? seconds * USECS_PER_SEC : 1;
-}
-
-/* Counts a receive in a message. */
-static void
-count_receive(Message *m, TimestampTz now)
-{
-	m->receive_count++;
-	m->last_received_at = now;
-	if (m->first_received_at == 0)
-		m->first_received_at = now;
-}
-
 /*
  * Whether a message is ours now.  One that somebody merely locked may be free
  * again at any time, and nobody will tell: the cursor must not pass it.
@@ -177,10 +133,11 @@ take_message(Receive *r, Message *m, Position at)
 			return_message(r, m, NULL);
 		return;
 	}
-	count_receive(m, r->now);
+	message_count_receives(m, 1, r->now);
 	if (r->kind == RECEIVE_LEASE)
 	{
-		m->visible_at = r->now + lease_length(r, m);
+		m->visible_at = r->now +
+			message_lease(&r->queue, m, r->visibility_timeout);
 		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
 		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
@@ -228,29 +185,13 @@ move_message(Receive *r, Message *m, Position at)
 	return true;
 }
 
-/* Looks which receives of the queue's messages rollbacks took back. */
-static void
-find_lost(Receive *r)
-{
-	r->nlost = 0;
-	if (r->kind == RECEIVE_PEEK || !lost_is_possible(r->queue.relid))
-		return;
-	if (r->lost == NULL)
-		r->lost = palloc_array(int64, LOST_AT_ONCE);
-	r->nlost = lost_messages(r->queue.relid, r->lost, LOST_AT_ONCE);
-}
-
-/*
- * Whether a message is to be moved if such receives are counted.
- */
+/* Whether a message is to be moved if its lost receives are counted. */
 static bool
 is_lost_case(Receive *r, const Message *m)
 {
 	Message		counted = *m;
 
-	for (int i = 0; i < r->nlost; i++)
-		if (r->lost[i] == m->id)
-			counted.receive_count++;
+	counted.receive_count += lost_count(&r->lost, m->id);
 	return counted.receive_count > m->receive_count &&
 		must_redrive(r, &counted);
 }
@@ -289,7 +230,7 @@ meet_message(Receive *r, Message *m, Position at)
 		if (r->kind != RECEIVE_PEEK)
 			(void) move_message(r, m, at);
 	}
-	else if (r->nlost > 0 && is_lost_case(r, m))
+	else if (r->lost.n > 0 && is_lost_case(r, m))
 		move_lost_case(r, m, at);
 	else
 		take_message(r, m, at);
@@ -366,9 +307,9 @@ attempt(Receive *r)
 		Position	from;
 
 		from = cursor_scan_start(&scan, r->queue.relid, full);
-		find_lost(r);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
+		lost_list(&r->lost, r->queue.relid);
 		cursor_scan_finish(&scan, walk(r, from));
 		full = r->found == 0 && cursor_heal_is_due(&scan);
 		if (!full)

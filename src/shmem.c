@@ -334,7 +334,7 @@ assign_slot(QueueSlot *slot, Oid relid, TimestampTz now)
 		ReadNextTransactionId() : InvalidTransactionId;
 	slot->pins_checked = slot->healed = 0;
 	slot->heal_cost = 0;
-	slot->lost = true;			/* from before, when it had no slot */
+	slot->lost = shmem->lost_waiting > 0;	/* from when it had no slot */
 	slot->last_used = slot->since = now;
 	slot->changes = 1;			/* gauges were never counted */
 	slot->counted_changes = 0;

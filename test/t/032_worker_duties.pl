@@ -89,6 +89,29 @@ eventually("SELECT receive_count FROM sqs_peek('orders')",
 	2, 'a savepoint counts, and so does sqs_consume');
 sql("SELECT sqs_purge_queue('orders')");
 
+# consumers that are so quick to take the message again that the worker never
+# finds it free
+sql(q{
+CREATE PROCEDURE hammer() LANGUAGE plpgsql AS $$
+BEGIN
+	LOOP
+		PERFORM sqs_receive('orders', wait_time_seconds => 5);
+		PERFORM pg_sleep(0.2);
+		ROLLBACK;
+	END LOOP;
+END$$;
+SELECT sqs_send('orders', 'hot');
+});
+my @consumers = map { $node->background_psql('postgres') } (1 .. 3);
+$_->query_until(qr/started/, "\\echo started\nCALL hammer();\n")
+  for @consumers;
+eventually("SELECT body, receive_count >= 3 FROM sqs_peek('dead')",
+	'hot|t', 'a message that is never free moves as well');
+sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL hammer%'"
+);
+$_->{run}->finish for @consumers;
+sql("SELECT sqs_purge_queue('dead')");
+
 # retention
 sql(q{
 SELECT count(*) FROM sqs_send_many('orders', ARRAY(SELECT 'old ' || i FROM generate_series(1, 5000) i));
