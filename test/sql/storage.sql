@@ -186,7 +186,7 @@ SELECT sqs_delete('st', :'h'), sqs_delete('st', :'h') AS again;
 SELECT body FROM sqs_consume('st', 10);
 SELECT what, body, receive_count, role = current_user AS by_caller FROM seen ORDER BY body, receive_count, ctid;
 -- it fails: so does the call, and nothing happened
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE 'no % of %', TG_OP, coalesce(NEW.body, OLD.body);
 END
