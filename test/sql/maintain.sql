@@ -76,9 +76,9 @@ SELECT sqs_create_queue('upkeep_bad', dead_letters());
 SELECT sqs_create_queue('upkeep_good', dead_letters());
 SELECT FROM sqs_send('upkeep', 'from upkeep') a, sqs_send('upkeep_bad', 'from bad') b, sqs_send('upkeep_good', 'from good') c;
 SELECT bodies('upkeep', 1, 0), bodies('upkeep_bad', 1, 0), bodies('upkeep_good', 1, 0);
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION refuse_delete() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN RAISE EXCEPTION 'not today' USING ERRCODE = 'ZZ001', HINT = 'Come back tomorrow.'; END $$;
-DO $$ BEGIN EXECUTE format('CREATE TRIGGER refuse BEFORE DELETE ON %s FOR EACH ROW EXECUTE FUNCTION refuse()', queue_table('upkeep_bad')); END $$;
+DO $$ BEGIN EXECUTE format('CREATE TRIGGER refuse BEFORE DELETE ON %s FOR EACH ROW EXECUTE FUNCTION refuse_delete()', queue_table('upkeep_bad')); END $$;
 SELECT sqs_maintain();
 SELECT contents('upkeep'), contents('upkeep_bad'), contents('upkeep_good'), contents('upkeep_dead');
 DO $$ BEGIN EXECUTE format('DROP TRIGGER refuse ON %s', queue_table('upkeep_bad')); END $$;
