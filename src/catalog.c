@@ -347,10 +347,9 @@ catalog_is_current(const Queue *queue)
 void
 report_missing_queue(void)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_NON_EXISTENT_QUEUE,
-					"SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
-					"The specified queue does not exist.");
-	pg_unreachable();
+	sqs_error(ERRCODE_SQS_NON_EXISTENT_QUEUE,
+			  "SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
+			  "The specified queue does not exist.");
 }
 
 /* Finds the queue that a call names, or raises its error. */

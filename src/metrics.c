@@ -207,10 +207,9 @@ metrics_in_flight_left(const Queue *queue, QueueTable *table)
 void
 metrics_report_over_limit(void)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_OVER_LIMIT,
-					"The setting pg_sqs.max_inflight is the most messages of a queue that may be in flight.",
-					"Too many messages have been received without being deleted. Please delete your received messages or let them timeout before receiving more.");
-	pg_unreachable();
+	sqs_error(ERRCODE_SQS_OVER_LIMIT,
+			  "The setting pg_sqs.max_inflight is the most messages of a queue that may be in flight.",
+			  "Too many messages have been received without being deleted. Please delete your received messages or let them timeout before receiving more.");
 }
 
 /*

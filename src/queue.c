@@ -79,12 +79,12 @@ check_queue_name(const char *name, bool fifo)
 	if (queue_name_is_valid(name, fifo))
 		return;
 	if (fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length");
 	if (length > suffix && strcmp(name + length - suffix, SQS_FIFO_SUFFIX) == 0)
 		hint = "A FIFO queue also needs the attribute FifoQueue = true.";
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
-					"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
+	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
+			  "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
 }
 
 /*
@@ -119,9 +119,9 @@ static void
 refuse_fifo(bool fifo)
 {
 	if (fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_UNSUPPORTED_OPERATION,
-						"Create a standard queue: leave out FifoQueue and the suffix .fifo.",
-						"FIFO queues are not supported by this version of pg_sqs.");
+		sqs_error(ERRCODE_SQS_UNSUPPORTED_OPERATION,
+				  "Create a standard queue: leave out FifoQueue and the suffix .fifo.",
+				  "FIFO queues are not supported by this version of pg_sqs.");
 }
 
 /* The number of the queue whose row has this name; 0 = none. */
@@ -160,10 +160,10 @@ check_deleted_lately(const char *name)
 				"SELECT FROM sqs.deleted_queue WHERE name = $1"
 				" AND deleted_at > clock_timestamp() - make_interval(secs => $2::float8)",
 				2, args).rows > 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_QUEUE_DELETED_RECENTLY,
-						"Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
-						"You must wait %d seconds after deleting a queue before you can create another with the same name.",
-						sqs_cooldown);
+		sqs_error(ERRCODE_SQS_QUEUE_DELETED_RECENTLY,
+				  "Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
+				  "You must wait %d seconds after deleting a queue before you can create another with the same name.",
+				  sqs_cooldown);
 }
 
 /* Remembers that a queue of this name was deleted, and forgets older ones. */
@@ -295,10 +295,10 @@ confirm_queue(int32 id, const AttributeSet *set)
 	attributes_load(id, &current);
 	differs = attributes_compare(set, &current);
 	if (differs >= 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_QUEUE_ALREADY_EXISTS,
-						"Use sqs_set_queue_attributes() to change the attributes of a queue.",
-						"A queue already exists with the same name and a different value for attribute %s",
-						attribute_table[differs].name);
+		sqs_error(ERRCODE_SQS_QUEUE_ALREADY_EXISTS,
+				  "Use sqs_set_queue_attributes() to change the attributes of a queue.",
+				  "A queue already exists with the same name and a different value for attribute %s",
+				  attribute_table[differs].name);
 }
 
 /* Makes a queue whose name is free. */

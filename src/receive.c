@@ -367,10 +367,10 @@ static void
 check_max(int32 value)
 {
 	if (value < 1 || value > sqs_max_batch_size)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"The setting pg_sqs.max_batch_size is the most messages of one receive.",
-						"Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
-						value, sqs_max_batch_size);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "The setting pg_sqs.max_batch_size is the most messages of one receive.",
+				  "Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
+				  value, sqs_max_batch_size);
 }
 
 /* Checks a number of seconds that may be left out. */
@@ -378,9 +378,9 @@ void
 check_seconds(const char *parameter, int32 value, int32 max)
 {
 	if (value < 0 || value > max)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
-						value, parameter, max);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
+				  value, parameter, max);
 }
 
 /* Refuses ReceiveRequestAttemptId, which only FIFO queues know. */
@@ -390,10 +390,10 @@ check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 	char	   *id = string_argument(fcinfo, n);
 
 	if (id != NULL && !queue->fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"Only FIFO queues take a ReceiveRequestAttemptId.",
-						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						excerpt(id, strlen(id)));
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "Only FIFO queues take a ReceiveRequestAttemptId.",
+				  "Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
+				  excerpt(id, strlen(id)));
 }
 
 /* Takes the arguments that all three functions have in common. */
