@@ -86,6 +86,13 @@ SELECT sqs_maintain();
 SELECT upkeep_contents('upkeep_bad'), upkeep_contents('upkeep_dead');
 SELECT sqs_delete_queue('upkeep_bad'), sqs_delete_queue('upkeep_good'), sqs_purge_queue('upkeep_dead');
 
+-- no lock is kept of a queue that had nothing to be done
+BEGIN;
+SELECT sqs_maintain();
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()
+	AND relation IN (queue_table('upkeep'), queue_table('upkeep_dead'));
+COMMIT;
+
 -- names of deleted queues
 SET pg_sqs.cooldown = 3600;
 SELECT sqs_create_queue('upkeep_one');
