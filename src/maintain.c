@@ -21,12 +21,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -85,18 +82,6 @@ lock_at_once(Oid relid)
 		ConditionalLockRelationOid(relid, RowExclusiveLock);
 }
 
-/* Becomes the owner of a table, who cannot harm the caller. */
-static void
-become_owner(Maintenance *m, Oid owner)
-{
-	GetUserIdAndSecContext(&m->user, &m->security);
-	SetUserIdAndSecContext(owner, m->security | SECURITY_RESTRICTED_OPERATION);
-	m->guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-}
-
 /*
  * Begins to maintain a queue; false where it is gone or its table is locked.
  * Ends with maintain_end(), or the end of the (sub)transaction.
@@ -113,7 +98,7 @@ maintain_begin(Maintenance *m, const ListedQueue *listed)
 	owner = catalog_table_owner(listed->relid);
 	if (!OidIsValid(owner))
 		return false;
-	become_owner(m, owner);
+	identity_assume(owner, &m->own);
 	if (catalog_find(listed->name, &m->queue) &&
 		m->queue.relid == listed->relid &&
 		storage_open(&m->queue, RowExclusiveLock, &m->table))
@@ -140,8 +125,7 @@ maintain_end(Maintenance *m)
 		UnlockRelationOid(m->listed->relid, RowExclusiveLock);
 	m->redriving = false;
 	m->table = NULL;
-	AtEOXact_GUC(true, m->guc_level);
-	SetUserIdAndSecContext(m->user, m->security);
+	identity_resume(&m->own);
 }
 
 /* Opens the dead-letter queue; false if that cannot be. */
@@ -227,12 +211,12 @@ maintain_walk(Maintenance *m, Walk *walk, int max_rows)
 	storage_scan_begin(m->table, walk->from, walk->until);
 	while (max_rows-- > 0 && (more = storage_scan_next(m->table, &message)))
 	{
-		Position	at = {message.visible_at, message.id};
+		Position	at = position_of(&message);
 
 		m->met++;
 		if (!meet_message(m, walk, &message))
 			walk->again = position_min(walk->again, at);
-		walk->from = (Position) {at.visible_at, at.id + 1};
+		walk->from = position_at(at.visible_at, at.id + 1);
 	}
 	storage_scan_end(m->table);
 	return !more;
@@ -314,11 +298,13 @@ maintain_deleted_queues(void)
 static void
 maintain_queue(const ListedQueue *listed)
 {
-	Walk		walk = {.from = POSITION_MIN,.until = DT_NOEND};
+	Walk		walk = {0};
 	Maintenance m;
 
 	if (!maintain_begin(&m, listed))
 		return;
+	walk.from = POSITION_MIN;
+	walk.until = DT_NOEND;
 	(void) maintain_count_lost(&m);
 	(void) maintain_walk(&m, &walk, INT_MAX);
 	maintain_end(&m);
@@ -369,19 +355,6 @@ maintain_apart(const ListedQueue *listed)
 		warn_of_failure(listed, error);
 }
 
-/* Raises an error unless the user owns what the extension stores. */
-void
-maintain_check_owner(void)
-{
-	Oid			relid = catalog_relation("queue");
-
-	if (!OidIsValid(relid) ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()))
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("must be owner of extension %s", "pg_sqs"));
-}
-
 /* sqs_maintain(): one pass over everything */
 Datum
 sqs_maintain(PG_FUNCTION_ARGS)
@@ -391,7 +364,7 @@ sqs_maintain(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("sqs_maintain()");
-	maintain_check_owner();
+	check_extension_owner();
 	queues = maintain_list();
 	context = AllocSetContextCreate(CurrentMemoryContext, "sqs_maintain",
 									ALLOCSET_DEFAULT_SIZES);

@@ -42,9 +42,7 @@ typedef struct Maintenance
 	bool		redrive_busy;	/* there is one, but its table is locked */
 	int			met;			/* messages met */
 	int			changed;		/* and of them removed, moved or counted */
-	Oid			user;			/* who began it */
-	int			security;
-	int			guc_level;
+	Identity	own;			/* who began it */
 } Maintenance;
 
 extern List *maintain_list(void);
@@ -54,6 +52,5 @@ extern bool maintain_count_lost(Maintenance *m);
 extern void maintain_end(Maintenance *m);
 extern void maintain_gauges(const ListedQueue *listed);
 extern void maintain_deleted_queues(void);
-extern void maintain_check_owner(void);
 
 #endif							/* MAINTAIN_H */

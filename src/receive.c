@@ -249,10 +249,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = POSITION(r->now, POSITION_MAX.id);
+			walked_to = position_after(r->now);
 			break;
 		}
-		walked_to = POSITION(m.visible_at, m.id);
+		walked_to = position_of(&m);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
@@ -362,13 +362,6 @@ receive_until(Receive *r, TimestampTz deadline)
 		storage_close(r->table, false);
 }
 
-/* An optional integer argument. */
-static int32
-int_argument(FunctionCallInfo fcinfo, int n, int32 otherwise)
-{
-	return PG_ARGISNULL(n) ? otherwise : PG_GETARG_INT32(n);
-}
-
 /* Checks MaxNumberOfMessages. */
 static void
 check_max(int32 value)
@@ -394,7 +387,7 @@ check_seconds(const char *parameter, int32 value, int32 max)
 static void
 check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 {
-	char	   *id = text_argument(fcinfo, n);
+	char	   *id = string_argument(fcinfo, n);
 
 	if (id != NULL && !queue->fifo)
 		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
@@ -415,7 +408,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 	r->visibility_timeout = -1;
 	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
 	result_begin(fcinfo, MESSAGE_COLUMNS);
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &r->queue);
+	catalog_get(text_argument(fcinfo, 0), &r->queue);
 	check_max(r->max);
 }
 

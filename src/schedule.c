@@ -84,9 +84,9 @@ sqs_schedule_maintenance(PG_FUNCTION_ARGS)
 	SqlResult	result;
 
 	PreventCommandIfReadOnly("sqs_schedule_maintenance()");
-	maintain_check_owner();
+	check_extension_owner();
 	args[0] = job_name();
-	args[1] = PG_ARGISNULL(0) ? DEFAULT_SCHEDULE : text_argument(fcinfo, 0);
+	args[1] = PG_ARGISNULL(0) ? DEFAULT_SCHEDULE : string_argument(fcinfo, 0);
 	args[2] = job_command(fcinfo);
 	if (!have_cron())
 		report_no_cron(psprintf("SELECT cron.schedule_in_database(%s, %s, %s, %s)",
@@ -105,7 +105,7 @@ sqs_unschedule_maintenance(PG_FUNCTION_ARGS)
 	const char *name = job_name();
 
 	PreventCommandIfReadOnly("sqs_unschedule_maintenance()");
-	maintain_check_owner();
+	check_extension_owner();
 	if (!have_cron())
 		report_no_cron(psprintf("SELECT cron.unschedule(%s)",
 								quote_literal_cstr(name)));

@@ -113,12 +113,15 @@ extern Waiter *shmem_waiters;
 
 extern QueueSlot *shmem_slot(int index);
 extern int	shmem_index(const QueueSlot *slot);
+extern bool shmem_slot_is_of(const QueueSlot *slot, Oid relid);
 extern int	shmem_find(Oid relid);
 extern int	shmem_find_or_create(Oid relid);
 extern QueueSlot *shmem_lock_queue(Oid relid);
-extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 extern int	shmem_reserve_pin(void);
 extern void shmem_release_pin(int pin);
+
+/* in shmem_metrics.c */
+extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 
 /* in cursor.c */
 extern void cursor_lower(QueueSlot *slot, Position position);

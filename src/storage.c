@@ -184,15 +184,12 @@ storage_effects(QueueTable *table)
 Position
 storage_row_position(QueueTable *table)
 {
-	Position	position;
 	bool		isnull;
+	Datum		visible_at = slot_getattr(table->slot, Anum_message_visible_at,
+										  &isnull);
+	Datum		id = slot_getattr(table->slot, Anum_message_id, &isnull);
 
-	position.visible_at =
-		DatumGetTimestampTz(slot_getattr(table->slot,
-										 Anum_message_visible_at, &isnull));
-	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
-											 &isnull));
-	return position;
+	return position_at(DatumGetTimestampTz(visible_at), DatumGetInt64(id));
 }
 
 /* Reads the row in table->slot; its pointers stay good until the next row. */
@@ -211,7 +208,10 @@ storage_read(QueueTable *table, Message *m)
 	m->id = DatumGetInt64(COLUMN(id));
 	m->visible_at = TIME(visible_at);
 	m->sent_at = TIME(sent_at);
-	m->message_id = *DatumGetUUIDP(COLUMN(message_id));
+	if (IS_NULL(message_id))	/* its owner can have it so */
+		memset(&m->message_id, 0, UUID_LEN);
+	else
+		m->message_id = *DatumGetUUIDP(COLUMN(message_id));
 	m->receive_count = DatumGetInt32(COLUMN(receive_count));
 	m->visibility_timeout =
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));

@@ -38,7 +38,6 @@
 #define OVERLAP (2 * USECS_PER_SEC) /* what is committed later than that, only
 									 * the long walk meets */
 #define LONG_INTERVAL (60 * USECS_PER_SEC)	/* between two long walks */
-#define LONG_FACTOR 100			/* and so many times what one takes */
 #define LOOK_FACTOR 10			/* rest after a look that found nothing */
 #define IDLE_DELAY (60 * USECS_PER_SEC) /* to the next look if nothing is
 										 * heard */
@@ -192,7 +191,7 @@ walk_short(Look *look, Maintenance *m)
 	walk->until = GetCurrentTimestamp();
 	if (maintain_walk(m, walk, ROWS_AT_ONCE))
 	{
-		walk->from = (Position) {walk->now - OVERLAP, PG_INT64_MIN};
+		walk->from = position_at(walk->now - OVERLAP, PG_INT64_MIN);
 		walk->from = position_min(walk->from, walk->again);
 	}
 	else
@@ -220,7 +219,7 @@ end_long_walk(WorkerQueue *queue, TimestampTz now)
 {
 	queue->long_walking = false;
 	queue->long_done = now;
-	queue->long_after = now + LONG_FACTOR * queue->long_cost;
+	queue->long_after = now + SQS_LOOK_FACTOR * queue->long_cost;
 	queue->expiry = queue->long_walk.next_expiry;
 	queue->short_walk.from = position_min(queue->short_walk.from,
 										  queue->long_walk.again);

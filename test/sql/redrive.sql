@@ -96,7 +96,7 @@ SELECT count(*) FROM sqs_receive('src', 1000, 0);
 SELECT FROM sqs_send('src', 'last');
 SELECT bodies('src', 1);
 SELECT count(*), count(DISTINCT message_id), min(receive_count), max(receive_count),
-	array_agg(body) = ARRAY(SELECT 'm' || i FROM generate_series(1, 500) i) AS in_order FROM sqs_receive('dlq', 1000, 0);
+	array_agg(body ORDER BY ordinality) = ARRAY(SELECT 'm' || i FROM generate_series(1, 500) i) AS in_order FROM sqs_receive('dlq', 1000, 0) WITH ORDINALITY;
 RESET pg_sqs.max_batch_size;
 SELECT sqs_purge_queue('src'), sqs_purge_queue('dlq');
 SELECT FROM sqs_send('src', 'old');
