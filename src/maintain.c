@@ -97,14 +97,22 @@ maintain_begin(Maintenance *m, const ListedQueue *listed)
 	return false;
 }
 
-/* Ends it, and goes back to be who we were. */
+/*
+ * Ends it, and goes back to be who we were.  Where nothing was changed, the
+ * table's locks are released: one pass may meet more queues than the server
+ * has room for locks.
+ */
 void
 maintain_end(Maintenance *m)
 {
+	bool		unlock = m->changed == 0 && !m->redriving;
+
 	if (m->redriving)
 		redrive_close(&m->redrive);
 	if (m->table != NULL)
-		storage_close(m->table, false);
+		storage_close(m->table, unlock);
+	if (unlock)
+		UnlockRelationOid(m->listed->relid, RowExclusiveLock);
 	m->redriving = false;
 	m->table = NULL;
 	identity_resume(&m->own);
