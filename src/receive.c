@@ -46,6 +46,8 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	bool		waits;			/* for messages, with others maybe */
+	bool		more;			/* there was one after those found */
 	int			found;
 	bool		over_limit;		/* the in-flight quota is used up */
 	bool		redriving;		/* redrive is open */
@@ -249,6 +251,8 @@ walk(Receive *r, Position from)
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
+	r->more = r->waits && r->found == r->max &&
+		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
 	if (r->redriving)
 		redrive_close(&r->redrive);
@@ -331,7 +335,8 @@ receive_until(Receive *r, TimestampTz deadline)
 {
 	WaitState	wait;
 
-	wait_begin(&wait, r->queue.relid);
+	r->waits = true;
+	wait_begin(&wait, r->queue.relid, true);
 	for (;;)
 	{
 		TimestampTz due;
@@ -348,7 +353,7 @@ receive_until(Receive *r, TimestampTz deadline)
 			break;
 		open_queue(r);
 	}
-	wait_end(&wait);
+	wait_end(&wait, r->more);
 	if (r->found > 0)
 		storage_close(r->table, false);
 }
