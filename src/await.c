@@ -49,12 +49,12 @@ walk(const Queue *queue, QueueTable *table, Position from, TimestampTz now,
 	bool		found = false;
 	Message		m;
 
-	*first = POSITION(now, POSITION_MAX.id);
+	*first = position_after(now);
 	*blocked = false;
 	storage_scan_begin(table, from, now);
 	while (!found && storage_scan_next(table, &m))
 	{
-		*first = position_min(*first, POSITION(m.visible_at, m.id));
+		*first = position_min(*first, position_of(&m));
 		found = is_receivable(queue, table, &m, now);
 		*blocked |= storage_row_state(table) == ROW_LOCKED;
 	}
