@@ -488,11 +488,11 @@ typedef struct WaitState
 	bool		enlisted;		/* others wake us */
 } WaitState;
 
-extern void wait_begin(WaitState *state, Oid relid);
+extern void wait_begin(WaitState *state, Oid relid, bool takes);
 extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
-extern void wait_end(WaitState *state);
+extern void wait_end(WaitState *state, bool more);
 
 /* in metrics.c: how many messages there are */
 extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,

@@ -47,6 +47,8 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	bool		waits;			/* for messages, with others maybe */
+	bool		more;			/* there was one after those found */
 	LostList	lost;			/* of the queue */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
@@ -256,6 +258,8 @@ walk(Receive *r, Position from)
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
+	r->more = r->waits && r->found == r->max &&
+		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
 	if (r->redriving)
 		redrive_close(&r->redrive);
@@ -340,7 +344,8 @@ receive_until(Receive *r, TimestampTz deadline)
 {
 	WaitState	wait;
 
-	wait_begin(&wait, r->queue.relid);
+	r->waits = true;
+	wait_begin(&wait, r->queue.relid, true);
 	for (;;)
 	{
 		TimestampTz due;
@@ -357,7 +362,7 @@ receive_until(Receive *r, TimestampTz deadline)
 			break;
 		open_queue(r);
 	}
-	wait_end(&wait);
+	wait_end(&wait, r->more);
 	if (r->found > 0)
 		storage_close(r->table, false);
 }
