@@ -37,6 +37,7 @@
 #include "storage.h"
 
 #define CACHE_SIZE 10000		/* queues remembered at most */
+#define NOT_NULL_COLUMNS 6		/* of a queue's table, as we make it */
 
 typedef struct CacheEntry
 {
@@ -200,6 +201,17 @@ is_due_index(Relation index)
 		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0;
 }
 
+/* How many columns must not be null. */
+static int
+count_not_null(TupleDesc desc)
+{
+	int			n = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+		n += TupleDescAttr(desc, i)->attnotnull ? 1 : 0;
+	return n;
+}
+
 /* Whether anything but a plain write is due when a row changes. */
 static bool
 needs_executor(Relation rel)
@@ -208,6 +220,8 @@ needs_executor(Relation rel)
 
 	return rel->trigdesc != NULL || rel->rd_rel->relrowsecurity ||
 		rel->rd_rel->relispartition ||
+		rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT ||
+		count_not_null(rel->rd_att) > NOT_NULL_COLUMNS ||
 		(constr != NULL &&
 		 (constr->num_check > 0 || constr->has_generated_stored));
 }

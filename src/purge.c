@@ -104,7 +104,7 @@ sqs_purge_queue(PG_FUNCTION_ARGS)
 	QueueTable *table;
 	IdList		busy = {0};
 
-	PreventCommandIfReadOnly("sqs_purge_queue()");
+	check_may_write("sqs_purge_queue()");
 	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_owner(&queue);
 	check_purged_lately(&queue);

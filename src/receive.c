@@ -73,6 +73,14 @@ result_value(void *value)
 	return PointerGetDatum(datum);
 }
 
+/* Frees a value once it is returned, unless it is where it is stored. */
+static void
+free_result(Datum value, const void *stored)
+{
+	if (stored != NULL && DatumGetPointer(value) != stored)
+		pfree(DatumGetPointer(value));
+}
+
 /* Returns a message. */
 static void
 return_message(Receive *r, Message *m, text *handle)
@@ -107,6 +115,8 @@ return_message(Receive *r, Message *m, text *handle)
 #undef VALUE
 #undef TIME
 	result_row(r->fcinfo, values, nulls);
+	free_result(values[2], m->body);
+	free_result(values[11], m->message_attributes);
 	r->found++;
 }
 
@@ -444,7 +454,7 @@ sqs_receive(PG_FUNCTION_ARGS)
 {
 	Receive		r;
 
-	PreventCommandIfReadOnly("sqs_receive()");
+	check_may_write("sqs_receive()");
 	xact_receive_enter();
 	begin_receive(&r, RECEIVE_LEASE, fcinfo, 1);
 	if (!PG_ARGISNULL(2))
@@ -467,7 +477,7 @@ sqs_consume(PG_FUNCTION_ARGS)
 {
 	Receive		r;
 
-	PreventCommandIfReadOnly("sqs_consume()");
+	check_may_write("sqs_consume()");
 	xact_receive_enter();
 	begin_receive(&r, RECEIVE_CONSUME, fcinfo, 1);
 	if (!PG_ARGISNULL(2))

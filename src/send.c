@@ -195,7 +195,7 @@ open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
 {
 	QueueTable *table;
 
-	PreventCommandIfReadOnly(function);
+	check_may_write(function);
 	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
