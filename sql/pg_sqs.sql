@@ -4,8 +4,7 @@
 \echo Use "CREATE EXTENSION pg_sqs" to load this file. \quit
 
 --
--- Storage: schema sqs, owned by whoever installs the extension.  A role needs
--- CREATE on it to create queues.
+-- Storage: schema sqs.  A role needs CREATE on it to create queues.
 --
 CREATE SCHEMA sqs;
 COMMENT ON SCHEMA sqs IS 'storage of pg_sqs: the queue catalog and a table per queue';
@@ -74,11 +73,15 @@ SELECT pg_catalog.pg_extension_config_dump('sqs.queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('sqs.deleted_queue', '');
 SELECT pg_catalog.pg_extension_config_dump('sqs.permission', '');
 
-ALTER SCHEMA sqs OWNER TO @extowner@;
-ALTER TABLE sqs.queue OWNER TO @extowner@;
-ALTER SEQUENCE sqs.queue_id_seq OWNER TO @extowner@;
-ALTER TABLE sqs.deleted_queue OWNER TO @extowner@;
-ALTER TABLE sqs.permission OWNER TO @extowner@;
+--
+-- All this is used by C functions and by a background worker, so who installs
+-- the extension does not own it, unless he is a superuser: he could change the
+-- tables' columns or add triggers.  What he gets is what dump and restore need,
+-- and to say who may create queues.
+--
+GRANT ALL ON SCHEMA sqs TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, INSERT ON sqs.queue, sqs.deleted_queue, sqs.permission TO @extowner@;
+GRANT ALL ON SEQUENCE sqs.queue_id_seq TO @extowner@;
 
 CREATE FUNCTION sqs.queue_changed() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'sqs_queue_changed' LANGUAGE C;
@@ -222,6 +225,11 @@ CREATE FUNCTION sqs_consume(queue_name text, max_number_of_messages int DEFAULT 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION sqs_consume(text, int, int) IS 'receives and deletes in the caller''s transaction: gone with its COMMIT, back with its ROLLBACK';
 
+CREATE PROCEDURE sqs_wait(queue_name text, wait_time_seconds int,
+		INOUT available boolean DEFAULT NULL)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE sqs_wait(text, int, boolean) IS 'waits until a message can be received, without holding vacuum back; not inside a transaction block';
+
 CREATE FUNCTION sqs_peek(queue_name text, max_number_of_messages int DEFAULT 10)
 	RETURNS SETOF sqs_message
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
@@ -315,6 +323,14 @@ GRANT USAGE ON SCHEMA sqs TO PUBLIC;
 CREATE FUNCTION sqs_maintain() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION sqs_maintain() IS 'one pass of what the background worker does; for the owner of the extension and superusers';
+
+CREATE FUNCTION sqs_schedule_maintenance(schedule text DEFAULT '* * * * *') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_schedule_maintenance(text) IS 'has pg_cron call sqs_maintain(), where no background worker runs; returns the id of the job';
+
+CREATE FUNCTION sqs_unschedule_maintenance() RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION sqs_unschedule_maintenance() IS 'ends what sqs_schedule_maintenance() began; false where there was no job';
 
 --
 -- Background workers.  This comes last: when the transaction commits, the

@@ -107,6 +107,7 @@ extern void attributes_store(int32 queue_id, const AttributeSet *set);
 extern void queue_modified(int32 queue_id);
 
 /* in policy.c */
+extern char *queue_arn(const char *name);
 extern void policy_check(const char *input);
 extern void redrive_policy_parse(const char *input, char **columns);
 extern void redrive_policy_check(const char *input, char *const *columns,

@@ -11,8 +11,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -98,20 +96,18 @@ queue_modified(int32 queue_id)
 
 /* Which attributes a call asks for; without an array, all. */
 static void
-parse_names(ArrayType *names, bool *wanted)
+parse_names(FunctionCallInfo fcinfo, int arg, bool *wanted)
 {
-	Datum	   *values;
-	bool	   *nulls;
+	Datum	   *names;
 	int			n;
 
-	memset(wanted, names == NULL, sizeof(bool) * ATTRIBUTES);
-	if (names == NULL)
+	memset(wanted, PG_ARGISNULL(arg), sizeof(bool) * ATTRIBUTES);
+	if (PG_ARGISNULL(arg))
 		return;
-	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT,
-					  &values, &nulls, &n);
+	names = array_argument(fcinfo, arg, "AttributeNames", &n);
 	for (int i = 0; i < n; i++)
 	{
-		char	   *name = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		char	   *name = string_element(names[i]);
 		int			id = attribute_find(name);
 
 		if (strcmp(name, "All") == 0)
@@ -184,9 +180,9 @@ sqs_get_queue_attributes(PG_FUNCTION_ARGS)
 	AttributeSet current;
 	JsonbParseState *state = NULL;
 
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &queue);
+	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
-	parse_names(PG_ARGISNULL(1) ? NULL : PG_GETARG_ARRAYTYPE_P(1), wanted);
+	parse_names(fcinfo, 1, wanted);
 	attributes_load(queue.id, &current);
 	if (wants_counts(wanted))
 	{
@@ -215,7 +211,7 @@ Datum
 sqs_set_queue_attributes(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
-	Jsonb	   *input = PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1);
+	Jsonb	   *input = jsonb_argument(fcinfo, 1);
 	AttributeSet set;
 	AttributeSet current;
 

@@ -42,13 +42,12 @@ Datum
 sqs_backoff(PG_FUNCTION_ARGS)
 {
 	int32		receive_count;
-	int32		base = PG_ARGISNULL(1) ? BACKOFF_BASE_SECONDS : PG_GETARG_INT32(1);
-	int32		max = PG_ARGISNULL(2) ? BACKOFF_MAX_SECONDS : PG_GETARG_INT32(2);
+	int32		base = int_argument(fcinfo, 1, BACKOFF_BASE_SECONDS);
+	int32		max = int_argument(fcinfo, 2, BACKOFF_MAX_SECONDS);
 	int64		delay;
 
 	if (PG_ARGISNULL(0))
-		sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-				 "The request must contain the parameter receive_count.");
+		report_missing_parameter("receive_count");
 	receive_count = PG_GETARG_INT32(0);
 	check_positive("receive_count", receive_count);
 	check_positive("base_seconds", base);

@@ -54,8 +54,7 @@ check_array(Jsonb *entries, const EntryKind *kind)
 		(JB_ROOT_IS_SCALAR(entries) &&
 		 JsonbExtractScalar(&entries->root, &scalar) &&
 		 scalar.type == jbvNull))
-		sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-				 "The request must contain the parameter Entries.");
+		report_missing_parameter("Entries");
 	if (!JB_ROOT_IS_ARRAY(entries) || JB_ROOT_IS_SCALAR(entries))
 		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 				 "Value for parameter Entries is invalid. Reason: Must be a JSON array of objects.");
@@ -167,9 +166,7 @@ parse_entry(const EntryKind *kind, int number, JsonbValue *value,
 	check_members(kind, number, entry->object);
 	if (getKeyJsonValueFromContainer(entry->object, "Id", 2, &id) == NULL ||
 		id.type == jbvNull)
-		sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-				 "The request must contain the parameter %s.%d.Id.",
-				 kind->name, number);
+		report_missing_parameter(psprintf("%s.%d.Id", kind->name, number));
 	if (id.type != jbvString)
 		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 				 "Value for parameter %s.%d.Id is invalid. Reason: Must be a string.",

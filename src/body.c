@@ -106,8 +106,7 @@ check_body(const char *utf8, int length, Failure *failure)
 	uint32		offender;
 
 	if (length == 0)
-		return sqs_fail(failure, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter MessageBody.");
+		return fail_missing_parameter(failure, "MessageBody");
 	if (!check_characters(utf8, length, &offender))
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_MESSAGE_CONTENTS, NULL,
 						"Invalid binary character '#x%X' was found in the message body, the set of allowed characters is %s.",
@@ -160,4 +159,11 @@ excerpt(const char *value, int length)
 	if (length <= MAX_EXCERPT)
 		return pnstrdup(value, length);
 	return psprintf("%.*s...", pg_mbcliplen(value, length, MAX_EXCERPT), value);
+}
+
+/* The same of a text. */
+const char *
+excerpt_text(const text *value)
+{
+	return excerpt(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
 }

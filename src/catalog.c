@@ -29,24 +29,22 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
 #include "pg_sqs.h"
 #include "storage.h"
+
+#define CACHE_SIZE 10000		/* queues remembered at most */
 
 /* columns of sqs.queue that the path of a message needs */
 enum
@@ -80,15 +78,10 @@ static HTAB *by_name = NULL;
 static HTAB *by_relid = NULL;
 static Oid	catalog_relid = InvalidOid; /* sqs.queue */
 static Oid	catalog_name_index = InvalidOid;
-static Oid	catalog_owner = InvalidOid;
+static Oid	owner_of_catalog = InvalidOid;
 static bool catalog_valid = false;	/* the three above are */
 static uint64 generation = 0;	/* counts changes of sqs.queue */
 static uint64 invalidations = 0;	/* of relations, that we heard of */
-
-/* what catalog_begin changed and catalog_end restores */
-static Oid	saved_user;
-static int	saved_security;
-static int	saved_guc_level;
 
 PG_FUNCTION_INFO_V1(sqs_queue_changed);
 
@@ -192,11 +185,20 @@ find_catalog(void)
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("extension \"pg_sqs\" is not installed in this database"),
 				errhint("Run CREATE EXTENSION pg_sqs."));
-	catalog_owner = catalog_table_owner(relid);
+	owner_of_catalog = catalog_table_owner(relid);
 	catalog_relid = relid;
 	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
 	worker_announce_use();
+}
+
+/* The owner of sqs.queue. */
+Oid
+catalog_owner(void)
+{
+	if (!catalog_valid)
+		find_catalog();
+	return owner_of_catalog;
 }
 
 /* Whether an index is ours on (visible_at, id). */
@@ -220,6 +222,7 @@ needs_executor(Relation rel)
 	TupleConstr *constr = rel->rd_att->constr;
 
 	return rel->trigdesc != NULL || rel->rd_rel->relrowsecurity ||
+		rel->rd_rel->relispartition ||
 		(constr != NULL &&
 		 (constr->num_check > 0 || constr->has_generated_stored));
 }
@@ -267,8 +270,7 @@ load_table(Queue *queue)
 {
 	char		name[NAMEDATALEN];
 	Relation	rel;
-	Oid			user;
-	int			security;
+	Identity	own;
 
 	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
 	queue->sequence = catalog_relation(name);
@@ -282,12 +284,9 @@ load_table(Queue *queue)
 	queue->owner = rel->rd_rel->relowner;
 	queue->row_security = rel->rd_rel->relrowsecurity;
 	storage_check_layout(rel, queue->name);
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(queue->owner, security |
-						   SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+	identity_assume(queue->owner, &own);
 	load_indexes(rel, queue);
-	SetUserIdAndSecContext(user, security);
+	identity_resume(&own);
 	relation_close(rel, AccessShareLock);
 	return true;
 }
@@ -356,13 +355,13 @@ load_queue(const char *name, Queue *queue)
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
-	return found && load_table(queue);
+	return found;
 }
 
 /*
  * Remembers a queue read from the catalog, as valid unless anything changed
- * while it was read.  A table that was dropped and made again under another
- * OID leaves its old OID behind, which does no harm.
+ * while it was read.  What was dropped is not taken out one by one; instead all
+ * is forgotten when it has become too much.
  */
 static void
 remember_queue(const Queue *queue)
@@ -370,6 +369,12 @@ remember_queue(const Queue *queue)
 	CacheEntry *entry;
 	RelidEntry *by_oid;
 
+	if (hash_get_num_entries(by_relid) >= CACHE_SIZE)
+	{
+		hash_destroy(by_name);
+		hash_destroy(by_relid);
+		create_cache();
+	}
 	entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
 	entry->valid = false;
 	entry->queue = *queue;
@@ -396,9 +401,17 @@ catalog_find(const char *name, Queue *queue)
 	}
 	if (!catalog_valid)
 		find_catalog();
-	queue->invalidations = invalidations;
-	if (!load_queue(name, queue))
-		return false;
+	for (;;)
+	{
+		queue->invalidations = invalidations;
+		if (!load_queue(name, queue))
+			return false;
+		if (load_table(queue))
+			break;
+		/* a queue that was just deleted may have been made again */
+		if (queue->invalidations == invalidations)
+			return false;
+	}
 	remember_queue(queue);
 	return true;
 }
@@ -431,8 +444,7 @@ catalog_get(text *name, Queue *queue)
 	int			length;
 
 	if (name == NULL)
-		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter QueueName.");
+		report_missing_parameter("QueueName");
 	length = VARSIZE_ANY_EXHDR(name);
 	if (length > SQS_MAX_NAME)
 		report_missing_queue();
@@ -453,103 +465,4 @@ sqs_queue_changed(PG_FUNCTION_ARGS)
 					   "queue_changed"));
 	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
 	PG_RETURN_POINTER(NULL);
-}
-
-/*
- * Begins work on the catalog: SPI as the owner of sqs.queue, with nothing of
- * the caller's in the search path.  Not nested.  An error undoes it all.
- */
-void
-catalog_begin(void)
-{
-	if (!catalog_valid)
-		find_catalog();
-	GetUserIdAndSecContext(&saved_user, &saved_security);
-	SetUserIdAndSecContext(catalog_owner,
-						   saved_security | SECURITY_LOCAL_USERID_CHANGE);
-	saved_guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-}
-
-/* Ends work on the catalog. */
-void
-catalog_end(void)
-{
-	if (SPI_finish() != SPI_OK_FINISH)
-		elog(ERROR, "SPI_finish failed");
-	AtEOXact_GUC(true, saved_guc_level);
-	SetUserIdAndSecContext(saved_user, saved_security);
-}
-
-/* Raises an error unless the user has all of these privileges on the queue. */
-void
-check_queue_privilege(const Queue *queue, AclMode mode)
-{
-	if (pg_class_aclmask(queue->relid, GetUserId(), mode, ACLMASK_ALL) != mode)
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("permission denied for queue \"%s\"", queue->name),
-				errhint("The queue's owner can grant it with sqs_add_permission()."));
-}
-
-/*
- * The same, for the queue's messages: policies of row security would not be
- * applied to them, so whoever is subject to some is refused.
- */
-void
-check_message_privilege(const Queue *queue, AclMode mode)
-{
-	check_queue_privilege(queue, mode);
-	if (queue->row_security &&
-		check_enable_rls(queue->relid, InvalidOid, true) == RLS_ENABLED)
-		ereport(ERROR,
-				errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("queue \"%s\" has row security enabled", queue->name),
-				errhint("Grant queue privileges with sqs_add_permission() instead of row security policies."));
-}
-
-/* Raises an error unless the user owns the queue. */
-void
-check_queue_owner(const Queue *queue)
-{
-	if (!object_ownercheck(RelationRelationId, queue->relid, GetUserId()))
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("must be owner of queue \"%s\"", queue->name));
-}
-
-/* The ARN of a queue. */
-char *
-queue_arn(const char *name)
-{
-	return psprintf("arn:aws:sqs:%s:%s:%s", sqs_region, sqs_account_id, name);
-}
-
-/*
- * The queue that a name or an ARN of this database means; false where it is
- * an ARN of another form, region or account.
- */
-bool
-queue_name_from_arn(const char *arn, char **name)
-{
-	char	   *prefix = queue_arn("");
-
-	if (strncmp(arn, "arn:", 4) != 0)
-		*name = pstrdup(arn);
-	else if (strncmp(arn, prefix, strlen(prefix)) == 0)
-		*name = pstrdup(arn + strlen(prefix));
-	else
-		return false;
-	return true;
-}
-
-/* A text argument as a C string, NULL for NULL. */
-char *
-text_argument(FunctionCallInfo fcinfo, int n)
-{
-	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
 }

@@ -22,8 +22,8 @@
  *		... walk from position, inclusive, to visible_at <= now ...
  *		cursor_scan_finish(&scan, walked_to);
  *
- * walked_to is just after the last entry walked, or (now, POSITION_MAX.id) at
- * the end.  It must not be past an entry left receivable, nor past a row that
+ * walked_to is just after the last entry walked, or position_after(now) at the
+ * end.  It must not be past an entry left receivable, nor past a row that
  * was only locked: whoever locks it by hand reports nothing.
  *
  * A prepared transaction leaves a pin, which holds H until whoever finds the
@@ -56,8 +56,7 @@
 #include "compat.h"
 #include "shmem.h"
 
-#define HEAL_FACTOR 100			/* healing takes that part of the time */
-#define HEAL_INTERVAL USECS_PER_SEC /* and is not done more often, unless
+#define HEAL_INTERVAL USECS_PER_SEC /* healing is not done more often, unless
 									 * nothing else was found */
 #define HEAL_PATIENCE (10 * USECS_PER_SEC)	/* with one that was begun */
 #define PIN_INTERVAL (10 * 1000)	/* between looks at prepared transactions */
@@ -333,7 +332,7 @@ resolve_prepared(Oid relid, QueueSlot *slot, TimestampTz now)
 static bool
 heal_is_due(const QueueSlot *slot, TimestampTz now, TimestampTz at_least)
 {
-	return now - slot->healed >= Max(HEAL_FACTOR * slot->heal_cost, at_least);
+	return now - slot->healed >= Max(SQS_LOOK_FACTOR * slot->heal_cost, at_least);
 }
 
 /*
@@ -416,7 +415,7 @@ finish_full(QueueSlot *slot, const CursorScan *scan, Position walked_to,
 {
 	slot->healed = now;
 	slot->heal_cost = Max(now - scan->began, 0);
-	if (walked_to.id != POSITION_MAX.id &&
+	if (walked_to.id != PG_INT64_MAX &&
 		position_before(walked_to, slot->start))
 		cursor_lower(slot, walked_to);
 }

@@ -77,11 +77,18 @@ sqs_error_code(int sqlstate)
 	return error_codes[n - 1];
 }
 
-/* Raises the error for a required argument that is missing. */
+/* Fails for a required parameter that is missing. */
+bool
+fail_missing_parameter(Failure *failure, const char *name)
+{
+	return sqs_fail(failure, ERRCODE_SQS_MISSING_PARAMETER, NULL,
+					"The request must contain the parameter %s.", name);
+}
+
+/* Raises the error for one. */
 void
 report_missing_parameter(const char *name)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-					"The request must contain the parameter %s.", name);
+	(void) fail_missing_parameter(NULL, name);
 	pg_unreachable();
 }

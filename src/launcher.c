@@ -59,7 +59,8 @@ typedef struct DatabaseEntry
 {
 	Oid			dboid;			/* hash key */
 	char		name[NAMEDATALEN];
-	bool		listed;			/* may be connected to */
+	bool		exists;
+	bool		listed;			/* and wants a worker */
 	bool		absent;			/* has no pg_sqs */
 	bool		announced;		/* since its worker was started */
 	WorkerState state;
@@ -239,7 +240,7 @@ follow_workers(TimestampTz now)
 
 /* Removes the databases that are gone, unless a worker is still there. */
 static void
-remove_unlisted(void)
+remove_dropped(void)
 {
 	HASH_SEQ_STATUS seq;
 	DatabaseEntry *entry;
@@ -247,8 +248,10 @@ remove_unlisted(void)
 	hash_seq_init(&seq, databases);
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
-		if (!entry->listed && entry->state == WORKER_NONE)
-			hash_search(databases, &entry->dboid, HASH_REMOVE, NULL);
+		if (entry->exists || entry->state != WORKER_NONE)
+			continue;
+		shmem_forget_database(entry->dboid);
+		hash_search(databases, &entry->dboid, HASH_REMOVE, NULL);
 	}
 }
 
@@ -265,7 +268,7 @@ list_databases(void)
 	databases_changed = false;
 	hash_seq_init(&seq, databases);
 	while ((entry = hash_seq_search(&seq)) != NULL)
-		entry->listed = false;
+		entry->exists = entry->listed = false;
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -273,16 +276,15 @@ list_databases(void)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (!form->datallowconn || form->datistemplate ||
-			database_is_invalid_form(form))
-			continue;
 		entry = enter_database(form->oid);
-		entry->listed = true;
+		entry->exists = true;
+		entry->listed = form->datallowconn && !form->datistemplate &&
+			!database_is_invalid_form(form);
 		strlcpy(entry->name, NameStr(form->datname), NAMEDATALEN);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-	remove_unlisted();
+	remove_dropped();
 }
 
 /*

@@ -21,12 +21,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -37,7 +34,6 @@
 #include "sql.h"
 
 #define FORGET_SECONDS "3600"	/* most that pg_sqs.cooldown can be */
-#define LOST_AT_ONCE 1000
 
 PG_FUNCTION_INFO_V1(sqs_maintain);
 
@@ -71,7 +67,7 @@ maintain_list(void)
 		queue->id = pg_strtoint32(sql_value(&rows, i, 0));
 		queue->dead_letter_id = pg_strtoint32(sql_value(&rows, i, 1));
 		strlcpy(queue->name, sql_value(&rows, i, 2), sizeof(queue->name));
-		queue->modified_at = strtoll(sql_value(&rows, i, 3), NULL, 10);
+		queue->modified_at = strtoi64(sql_value(&rows, i, 3), NULL, 10);
 		queue->relid = find_table(queue->id);
 		list = lappend(list, queue);
 	}
@@ -84,18 +80,6 @@ lock_at_once(Oid relid)
 {
 	return OidIsValid(relid) &&
 		ConditionalLockRelationOid(relid, RowExclusiveLock);
-}
-
-/* Becomes the owner of a table, who cannot harm the caller. */
-static void
-become_owner(Maintenance *m, Oid owner)
-{
-	GetUserIdAndSecContext(&m->user, &m->security);
-	SetUserIdAndSecContext(owner, m->security | SECURITY_RESTRICTED_OPERATION);
-	m->guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /*
@@ -114,7 +98,7 @@ maintain_begin(Maintenance *m, const ListedQueue *listed)
 	owner = catalog_table_owner(listed->relid);
 	if (!OidIsValid(owner))
 		return false;
-	become_owner(m, owner);
+	identity_assume(owner, &m->own);
 	if (catalog_find(listed->name, &m->queue) &&
 		m->queue.relid == listed->relid &&
 		storage_open(&m->queue, RowExclusiveLock, &m->table))
@@ -133,8 +117,7 @@ maintain_end(Maintenance *m)
 		storage_close(m->table, false);
 	m->redriving = false;
 	m->table = NULL;
-	AtEOXact_GUC(true, m->guc_level);
-	SetUserIdAndSecContext(m->user, m->security);
+	identity_resume(&m->own);
 }
 
 /* Opens the dead-letter queue; false if that cannot be. */
@@ -220,62 +203,73 @@ maintain_walk(Maintenance *m, Walk *walk, int max_rows)
 	storage_scan_begin(m->table, walk->from, walk->until);
 	while (max_rows-- > 0 && (more = storage_scan_next(m->table, &message)))
 	{
-		Position	at = {message.visible_at, message.id};
+		Position	at = position_of(&message);
 
 		m->met++;
 		if (!meet_message(m, walk, &message))
 			walk->again = position_min(walk->again, at);
-		walk->from = (Position) {at.visible_at, at.id + 1};
+		walk->from = position_at(at.visible_at, at.id + 1);
 	}
 	storage_scan_end(m->table);
 	return !more;
 }
 
-/*
- * Counts the receives of a message that were rolled back.  False if that must
- * wait: another receive has the message now.
- */
-static bool
-count_lost(Maintenance *m, const LostCount *lost)
+/* Writes a message that has so many more receives, or moves it. */
+static StorageResult
+add_receives(Maintenance *m, Message *message, int n, TimestampTz now)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	StorageResult result;
-	Message		message;
-
-	storage_snapshot(m->table);
-	if (!storage_find(m->table, lost->id, 0, &message))
-		return true;
-	if (message.visible_at > now)
-		return false;
-	message.receive_count += lost->count;
-	message.last_received_at = now;
-	if (message.first_received_at == 0)
-		message.first_received_at = now;
-	if (redrive_is_due(&m->queue, &message) && open_redrive(m))
-		result = move_message(m, &message, now);
-	else
-		result = storage_update(m->table, &message, false);
-	if (result == STORAGE_DONE)
-		m->changed++;
-	return result == STORAGE_DONE;
+	message_count_receives(message, n, now);
+	if (redrive_is_due(&m->queue, message) && open_redrive(m))
+		return move_message(m, message, now);
+	return storage_update(m->table, message, false);
 }
 
 /*
- * Counts lost receives.  Keeps at the front of the array those that must be
- * tried again, and returns their number.
+ * Counts the receives of a message that were rolled back.  False if that must
+ * wait: a receive has the message now.
  */
-int
-maintain_count_lost(Maintenance *m, LostCount *lost, int n)
+static bool
+count_lost(Maintenance *m, int64 id)
 {
-	int			left = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	Message		message;
+	bool		exists;
+	int			n;
 
-	for (int i = 0; i < n; i++)
+	storage_snapshot(m->table);
+	exists = storage_find(m->table, id, 0, &message);
+	if (exists && message.visible_at > now)
+		return false;
+	n = lost_take(storage_effects(m->table), id);
+	if (n == 0 || !exists)
+		return true;
+	if (add_receives(m, &message, n, now) == STORAGE_DONE)
+	{
+		m->changed++;
+		return true;
+	}
+	lost_put_back(storage_effects(m->table), n);
+	return false;
+}
+
+/*
+ * Counts the receives of a queue that were rolled back, or some of them; false
+ * if any must be tried again.
+ */
+bool
+maintain_count_lost(Maintenance *m)
+{
+	LostList	lost = {0};
+	bool		done;
+
+	lost_list(&lost, m->queue.relid);
+	done = lost.n < LOST_AT_ONCE;
+	for (int i = 0; i < lost.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!count_lost(m, &lost[i]))
-			lost[left++] = lost[i];
+		done &= count_lost(m, lost.ids[i]);
 	}
-	return left;
+	return done;
 }
 
 /* Forgets names of queues deleted longer ago than any cooldown lasts. */
@@ -292,48 +286,18 @@ maintain_deleted_queues(void)
 				   " FOR UPDATE SKIP LOCKED))", 0, NULL);
 }
 
-/* the receives that sqs_maintain() has to count */
-typedef struct LostList
-{
-	LostReceive *receives;
-	int			n;
-} LostList;
-
-/* Takes all lost receives of this database. */
-static LostList
-take_lost(void)
-{
-	LostList	list = {0};
-	int			taken;
-
-	do
-	{
-		list.receives = list.receives == NULL ?
-			palloc(LOST_AT_ONCE * sizeof(LostReceive)) :
-			repalloc(list.receives,
-					 (list.n + LOST_AT_ONCE) * sizeof(LostReceive));
-		taken = xact_take_lost_receives(list.receives + list.n, LOST_AT_ONCE);
-		list.n += taken;
-	} while (taken == LOST_AT_ONCE);
-	return list;
-}
-
 /* Does everything there is to do for a queue. */
 static void
-maintain_queue(const ListedQueue *listed, const LostList *lost)
+maintain_queue(const ListedQueue *listed)
 {
-	Walk		walk = {.from = POSITION_MIN,.until = DT_NOEND};
+	Walk		walk = {0};
 	Maintenance m;
 
 	if (!maintain_begin(&m, listed))
 		return;
-	for (int i = 0; i < lost->n; i++)
-	{
-		LostCount	one = {lost->receives[i].id, 1};
-
-		if (lost->receives[i].relid == listed->relid)
-			(void) maintain_count_lost(&m, &one, 1);
-	}
+	walk.from = POSITION_MIN;
+	walk.until = DT_NOEND;
+	(void) maintain_count_lost(&m);
 	(void) maintain_walk(&m, &walk, INT_MAX);
 	maintain_end(&m);
 	maintain_gauges(listed);
@@ -356,7 +320,7 @@ warn_of_failure(const ListedQueue *listed, ErrorData *error)
 
 /* Maintains a queue in a subtransaction, so that its failure stays its own. */
 static void
-maintain_apart(const ListedQueue *listed, const LostList *lost)
+maintain_apart(const ListedQueue *listed)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -366,7 +330,7 @@ maintain_apart(const ListedQueue *listed, const LostList *lost)
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		maintain_queue(listed, lost);
+		maintain_queue(listed);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -383,32 +347,17 @@ maintain_apart(const ListedQueue *listed, const LostList *lost)
 		warn_of_failure(listed, error);
 }
 
-/* Raises an error unless the user owns what the extension stores. */
-static void
-check_extension_owner(void)
-{
-	Oid			relid = catalog_relation("queue");
-
-	if (!OidIsValid(relid) ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()))
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("must be owner of extension %s", "pg_sqs"));
-}
-
 /* sqs_maintain(): one pass over everything */
 Datum
 sqs_maintain(PG_FUNCTION_ARGS)
 {
 	MemoryContext context;
-	LostList	lost;
 	List	   *queues;
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("sqs_maintain()");
 	check_extension_owner();
 	queues = maintain_list();
-	lost = take_lost();
 	context = AllocSetContextCreate(CurrentMemoryContext, "sqs_maintain",
 									ALLOCSET_DEFAULT_SIZES);
 	foreach(lc, queues)
@@ -416,7 +365,7 @@ sqs_maintain(PG_FUNCTION_ARGS)
 		MemoryContext old = MemoryContextSwitchTo(context);
 
 		CHECK_FOR_INTERRUPTS();
-		maintain_apart(lfirst(lc), &lost);
+		maintain_apart(lfirst(lc));
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(context);
 	}

@@ -20,13 +20,6 @@ typedef struct ListedQueue
 	char		name[SQS_MAX_NAME + 1];
 } ListedQueue;
 
-/* receives of a message that were rolled back and must be counted */
-typedef struct LostCount
-{
-	int64		id;				/* the message */
-	int			count;
-} LostCount;
-
 /* how far a walk over a queue's messages got */
 typedef struct Walk
 {
@@ -49,15 +42,13 @@ typedef struct Maintenance
 	bool		redrive_busy;	/* there is one, but its table is locked */
 	int			met;			/* messages met */
 	int			changed;		/* and of them removed, moved or counted */
-	Oid			user;			/* who began it */
-	int			security;
-	int			guc_level;
+	Identity	own;			/* who began it */
 } Maintenance;
 
 extern List *maintain_list(void);
 extern bool maintain_begin(Maintenance *m, const ListedQueue *listed);
 extern bool maintain_walk(Maintenance *m, Walk *walk, int max_rows);
-extern int	maintain_count_lost(Maintenance *m, LostCount *lost, int n);
+extern bool maintain_count_lost(Maintenance *m);
 extern void maintain_end(Maintenance *m);
 extern void maintain_gauges(const ListedQueue *listed);
 extern void maintain_deleted_queues(void);

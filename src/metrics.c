@@ -24,16 +24,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
 #include "pg_sqs.h"
+#include "sql.h"
 
 #define SMALL_QUEUE 1000		/* messages counted for every question */
-#define COUNT_FACTOR 100		/* counting takes that part of the time */
 #define METRICS_COLUMNS 13		/* of sqs.metrics() */
 #define POISON_RECEIVES 3		/* a message received so often is not the
 								 * oldest */
@@ -78,14 +76,14 @@ count_from(const Queue *queue, QueueTable *table, Position from,
 	Message		m;
 
 	memset(count->values, 0, sizeof(count->values));
-	count->lowest = POSITION(now, PG_INT64_MAX);
+	count->lowest = position_after(now);
 	count->next_due = DT_NOEND;
 	storage_snapshot(table);
 	storage_scan_begin(table, from, DT_NOEND);
 	while (storage_scan_next(table, &m))
 	{
 		if (count->lowest.id == PG_INT64_MAX && m.visible_at <= now)
-			count->lowest = POSITION(m.visible_at, m.id);
+			count->lowest = position_of(&m);
 		if (m.visible_at > now && count->next_due == DT_NOEND)
 			count->next_due = m.visible_at;
 		if (!message_is_expired(queue, &m, now))
@@ -153,9 +151,8 @@ static int64
 count_in_flight(const Queue *queue, QueueTable *table, TimestampTz now)
 {
 	Count		count;
-	Position	from = {now, PG_INT64_MAX};
 
-	count_from(queue, table, from, now, &count);
+	count_from(queue, table, position_after(now), now, &count);
 	return count.values[METRIC_NOT_VISIBLE];
 }
 
@@ -174,7 +171,7 @@ last_count_is_good(Oid relid, TimestampTz now)
 {
 	return last_count.relid == relid && sqs_max_inflight > SMALL_QUEUE &&
 		now >= last_count.counted &&
-		now - last_count.counted < COUNT_FACTOR * last_count.cost;
+		now - last_count.counted < SQS_LOOK_FACTOR * last_count.cost;
 }
 
 /*
@@ -255,26 +252,11 @@ metrics_refresh(Queue *queue)
 }
 
 /* Names of all queues, in byte order. */
-static List *
+static SqlResult
 queue_names(void)
 {
-	MemoryContext context = CurrentMemoryContext;
-	List	   *names = NIL;
-
-	catalog_begin();
-	if (SPI_execute("SELECT name FROM sqs.queue ORDER BY name COLLATE \"C\"",
-					true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read sqs.queue");
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		names = lappend(names, SPI_getvalue(SPI_tuptable->vals[i],
-											SPI_tuptable->tupdesc, 1));
-		MemoryContextSwitchTo(old);
-	}
-	catalog_end();
-	return names;
+	return sql_run(SQL_LIST, "SELECT name FROM sqs.queue ORDER BY name",
+				   0, NULL);
 }
 
 /* Returns the row of a queue. */
@@ -314,29 +296,20 @@ return_metrics(FunctionCallInfo fcinfo, Queue *queue)
 	result_row(fcinfo, values, nulls);
 }
 
-/* Whether the user may see a queue's attributes and metrics. */
-static bool
-may_see(const Queue *queue)
-{
-	return pg_class_aclcheck(queue->relid, GetUserId(), ACL_SELECT) ==
-		ACLCHECK_OK;
-}
-
 /* sqs.metrics(): a row for each queue that the caller may see */
 Datum
 sqs_metrics(PG_FUNCTION_ARGS)
 {
-	List	   *names;
-	ListCell   *lc;
+	SqlResult	names;
 
 	result_begin(fcinfo, METRICS_COLUMNS);
 	names = queue_names();
-	foreach(lc, names)
+	for (int i = 0; i < names.rows; i++)
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(lfirst(lc), &queue) && may_see(&queue))
+		if (catalog_find(sql_value(&names, i, 0), &queue) && may_count_messages(&queue))
 			return_metrics(fcinfo, &queue);
 	}
 	return (Datum) 0;
@@ -346,16 +319,15 @@ sqs_metrics(PG_FUNCTION_ARGS)
 static void
 reset_all(void)
 {
-	List	   *names = queue_names();
-	ListCell   *lc;
+	SqlResult	names = queue_names();
 
-	foreach(lc, names)
+	for (int i = 0; i < names.rows; i++)
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(lfirst(lc), &queue) &&
-			object_ownercheck(RelationRelationId, queue.relid, GetUserId()))
+		if (catalog_find(sql_value(&names, i, 0), &queue) &&
+			owns_queue(&queue))
 			shmem_reset_counters(queue.relid);
 	}
 }

@@ -78,7 +78,7 @@ report_label(const char *label, const char *reason)
 static char *
 parse_label(FunctionCallInfo fcinfo)
 {
-	char	   *label = text_argument(fcinfo, 1);
+	char	   *label = string_argument(fcinfo, 1);
 
 	if (label == NULL)
 		report_missing_parameter("Label");
@@ -92,19 +92,14 @@ parse_label(FunctionCallInfo fcinfo)
 static char **
 parse_array(FunctionCallInfo fcinfo, int arg, const char *parameter, int *n)
 {
-	Datum	   *values;
-	bool	   *nulls;
+	Datum	   *values = array_argument(fcinfo, arg, parameter, n);
 	char	  **strings;
 
-	*n = 0;
-	if (!PG_ARGISNULL(arg))
-		deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), TEXTOID, -1, false,
-						  TYPALIGN_INT, &values, &nulls, n);
 	if (*n == 0)
 		report_missing_parameter(parameter);
 	strings = palloc(sizeof(char *) * *n);
 	for (int i = 0; i < *n; i++)
-		strings[i] = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		strings[i] = string_element(values[i]);
 	return strings;
 }
 
@@ -316,7 +311,7 @@ sqs_list_permissions(PG_FUNCTION_ARGS)
 	const char *args[2];
 	SqlResult	list;
 
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &queue);
+	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
 	fill_args(args, &queue);
 	list = sql_run(SQL_LIST,

@@ -29,6 +29,27 @@
 #define SQS_MAX_BATCH_SIZE 10000	/* most that the setting takes */
 #define SQS_FIFO_SUFFIX ".fifo"
 
+/* in identity.c */
+typedef struct Identity
+{
+	Oid			user;
+	int			security;		/* context */
+	int			guc_level;
+} Identity;
+
+extern void identity_assume(Oid user, Identity *own);
+extern void identity_resume(const Identity *own);
+
+/* in argument.c: arguments of the SQL functions */
+extern text *text_argument(FunctionCallInfo fcinfo, int n);
+extern char *string_argument(FunctionCallInfo fcinfo, int n);
+extern Jsonb *jsonb_argument(FunctionCallInfo fcinfo, int n);
+extern int32 int_argument(FunctionCallInfo fcinfo, int n, int32 otherwise);
+extern Datum *array_argument(FunctionCallInfo fcinfo, int n,
+							 const char *parameter, int *count);
+extern text *text_element(Datum element);
+extern char *string_element(Datum element);
+
 /* in pg_sqs.c: settings */
 extern int	sqs_max_queues;
 extern bool sqs_worker;
@@ -77,14 +98,16 @@ extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern Oid	catalog_table_owner(Oid relid);
 extern uint64 catalog_generation(void);
-extern void catalog_begin(void);	/* SPI as the extension's owner */
-extern void catalog_end(void);
+extern Oid	catalog_owner(void);
+
+/* in privilege.c */
+extern bool may_count_messages(const Queue *queue);
+extern bool owns_queue(const Queue *queue);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
 extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);
-extern char *queue_arn(const char *name);
-extern bool queue_name_from_arn(const char *arn, char **name);
-extern char *text_argument(FunctionCallInfo fcinfo, int n);
+extern void check_create_privilege(void);
+extern void check_extension_owner(void);
 
 /*
  * in storage.c and storage_write.c: all that touches a queue's table and its
@@ -117,9 +140,31 @@ typedef struct Position
 	int64		id;
 } Position;
 
-#define POSITION(at, id) ((Position) {at, id})
-#define POSITION_MIN POSITION(DT_NOBEGIN, PG_INT64_MIN)
-#define POSITION_MAX POSITION(DT_NOEND, PG_INT64_MAX)	/* or: none */
+#define POSITION_MIN position_at(DT_NOBEGIN, PG_INT64_MIN)
+#define POSITION_MAX position_at(DT_NOEND, PG_INT64_MAX)	/* or: none */
+
+static inline Position
+position_at(TimestampTz visible_at, int64 id)
+{
+	Position	position;
+
+	position.visible_at = visible_at;
+	position.id = id;
+	return position;
+}
+
+/* after all that is due by a time */
+static inline Position
+position_after(TimestampTz time)
+{
+	return position_at(time, PG_INT64_MAX);
+}
+
+static inline Position
+position_of(const Message *message)
+{
+	return position_at(message->visible_at, message->id);
+}
 
 static inline bool
 position_before(Position a, Position b)
@@ -185,6 +230,7 @@ extern text *receipt_make(const Queue *queue, const Message *message, uint64 row
 extern bool receipt_parse(const Queue *queue, text *handle, Receipt *receipt,
 						  Failure *failure);
 extern bool receipt_names(const Receipt *receipt, const Message *message);
+extern bool receipt_fail(const text *handle, Failure *failure);
 
 /*
  * in body.c: what a body and an id may hold.
@@ -199,6 +245,7 @@ extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
 extern text *md5_hex(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
+extern const char *excerpt_text(const text *value);
 
 #define SQS_CHARACTERS \
 	"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]"
@@ -298,9 +345,15 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
+extern void check_seconds(const char *parameter, int32 value, int32 max);
+
+/* in message.c: what the times and counts of a message mean */
 extern TimestampTz message_expiry(const Queue *queue, const Message *message);
 extern bool message_is_expired(const Queue *queue, const Message *message,
 							   TimestampTz now);
+extern int64 message_lease(const Queue *queue, const Message *message,
+						   int32 seconds);
+extern void message_count_receives(Message *message, int n, TimestampTz now);
 
 /*
  * in shmem.c: what sessions share, if the extension is preloaded.
@@ -326,8 +379,14 @@ typedef enum Metric
 #define METRIC_COUNT (METRIC_OLDEST + 1)
 #define METRIC_FIRST_GAUGE METRIC_VISIBLE
 
+/* looking at all messages of a queue may take one part in so many of the time */
+#define SQS_LOOK_FACTOR 100
+
 extern void shmem_init(void);
+extern void shmem_drop(Oid relid);
 extern void shmem_forget_database(Oid dboid);
+
+/* in shmem_metrics.c: the metrics kept there */
 extern bool shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since);
 extern void shmem_reset_counters(Oid relid);
 extern uint64 shmem_changes(Oid relid);
@@ -379,17 +438,11 @@ struct Effects
 	int			level;			/* of nested transactions */
 	int			pin;			/* kept for PREPARE; -1 = none */
 	bool		dropped;		/* commit ends the queue */
-	struct LostChunk *lost;		/* receives that abort takes back */
 	struct Effects *next;
-};
 
-/* a receive that a rollback took back */
-typedef struct LostReceive
-{
-	Oid			dboid;
-	Oid			relid;			/* the queue's table */
-	int64		id;				/* the message */
-} LostReceive;
+	/* and lost.c */
+	struct LostChunk *lost;		/* receives that abort takes back */
+};
 
 extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
@@ -400,9 +453,24 @@ extern void xact_receive_enter(void);
 extern void xact_receive_exit(bool only_leases);
 extern void effects_note(Effects *effects, Position at_commit,
 						 Position at_abort);
-extern void effects_lose_receive(Effects *effects, int64 id);
 extern void wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now);
-extern int	xact_take_lost_receives(LostReceive *lost, int max);
+
+/* in lost.c: receives that were rolled back, until they are counted */
+#define LOST_AT_ONCE 256		/* that a list holds */
+
+typedef struct LostList
+{
+	int			n;
+	int64	   *ids;			/* of their messages */
+} LostList;
+
+extern bool lost_is_possible(Oid relid);
+extern void lost_list(LostList *list, Oid relid);
+extern int	lost_count(const LostList *list, int64 id);
+extern void effects_lose_receive(Effects *effects, int64 id);
+extern int	lost_take(Effects *effects, int64 id);
+extern void lost_put_back(Effects *effects, int n);
+extern void lost_forget_database(Oid dboid);
 
 /* in verify.c */
 extern int	verify_cursor(QueueTable *table, Oid relid);
@@ -433,5 +501,6 @@ extern void launcher_init(void);
 
 /* in worker_slot.c */
 extern void worker_announce_use(void);
+extern bool worker_wake(void);
 
 #endif							/* PG_SQS_H */

@@ -38,6 +38,13 @@ typedef enum TargetForm
 
 PG_FUNCTION_INFO_V1(sqs_list_dead_letter_source_queues);
 
+/* The ARN of a queue. */
+char *
+queue_arn(const char *name)
+{
+	return psprintf("arn:aws:sqs:%s:%s:%s", sqs_region, sqs_account_id, name);
+}
+
 /* Reads JSON text that must be an object; NULL where it is not. */
 static Jsonb *
 parse_object(const char *input)
@@ -376,7 +383,7 @@ redrive_allow_policy_text(char *const *columns)
 		args[0] = columns[1];
 		args[1] = queue_arn("");
 		arns = sql_run(SQL_LIST,
-					   "SELECT '[' || string_agg(to_json($2 || name)::text, ',') || ']'"
+					   "SELECT '[' || coalesce(string_agg(to_json($2 || name)::text, ','), '') || ']'"
 					   " FROM unnest($1::text[]) name", 2, args);
 		append_member(&json, "sourceQueueArns");
 		appendStringInfoString(&json, sql_value(&arns, 0, 0));
@@ -427,7 +434,7 @@ sqs_list_dead_letter_source_queues(PG_FUNCTION_ARGS)
 	const char *name = queue.name;
 	SqlResult	sources;
 
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &queue);
+	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
 	sources = sql_run(SQL_LIST,
 					  "SELECT q.name FROM sqs.queue q"

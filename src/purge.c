@@ -105,7 +105,7 @@ sqs_purge_queue(PG_FUNCTION_ARGS)
 	IdList		busy = {0};
 
 	PreventCommandIfReadOnly("sqs_purge_queue()");
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &queue);
+	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_owner(&queue);
 	check_purged_lately(&queue);
 	if (!storage_open(&queue, RowExclusiveLock, &table))

@@ -18,15 +18,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/objectaddress.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_namespace.h"
 #include "commands/extension.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
@@ -109,7 +104,7 @@ queue_lock(const char *name)
 void
 queue_get_to_change(FunctionCallInfo fcinfo, const char *call, Queue *queue)
 {
-	text	   *name = PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0);
+	text	   *name = text_argument(fcinfo, 0);
 
 	PreventCommandIfReadOnly(call);
 	catalog_get(name, queue);
@@ -117,21 +112,6 @@ queue_get_to_change(FunctionCallInfo fcinfo, const char *call, Queue *queue)
 	queue_lock(queue->name);
 	catalog_get(name, queue);
 	check_queue_owner(queue);
-}
-
-/* Raises an error unless the user may create queues. */
-static void
-check_may_create(void)
-{
-	Oid			schema = get_namespace_oid(SQS_SCHEMA, false);
-	Oid			user = GetUserId();
-
-	if (object_aclcheck(NamespaceRelationId, schema, user, ACL_CREATE) != ACLCHECK_OK)
-		ereport(ERROR,
-				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				errmsg("permission denied to create a queue"),
-				errhint("GRANT CREATE ON SCHEMA %s TO %s allows it.", SQS_SCHEMA,
-						quote_identifier(GetUserNameFromId(user, false))));
 }
 
 /* The one place that stands in the way of FIFO queues. */
@@ -308,6 +288,8 @@ create_table(int32 id, const char *name, bool unlogged)
 		creating_extension = in_extension;
 	}
 	PG_END_TRY();
+	/* an earlier table may have had the same OID */
+	shmem_drop(find_table(id));
 }
 
 /* Raises an error if a queue that exists differs from what is asked for. */
@@ -346,9 +328,9 @@ create_queue(const char *name, bool fifo, AttributeSet *set, Jsonb *tags)
 Datum
 sqs_create_queue(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_argument(fcinfo, 0);
-	Jsonb	   *attributes = PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1);
-	Jsonb	   *tags = PG_ARGISNULL(2) ? NULL : PG_GETARG_JSONB_P(2);
+	char	   *name = string_argument(fcinfo, 0);
+	Jsonb	   *attributes = jsonb_argument(fcinfo, 1);
+	Jsonb	   *tags = jsonb_argument(fcinfo, 2);
 	bool		fifo = attributes_want_fifo(attributes);
 	AttributeSet set;
 	int32		id;
@@ -356,7 +338,7 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("sqs_create_queue()");
 	if (name == NULL)
 		report_missing_parameter("QueueName");
-	check_may_create();
+	check_create_privilege();
 	check_queue_name(name, fifo);
 	attributes_parse(attributes, true, fifo, &set);
 	tags = tags_parse(tags, name);
@@ -386,13 +368,14 @@ drop_table(const char *name, int32 id)
 	strlcpy(queue.name, name, sizeof(queue.name));
 	check_queue_owner(&queue);
 	sql_run(SQL_DDL, psprintf("DROP TABLE sqs.queue_%d", id), 0, NULL);
+	xact_queue_dropped(queue.relid);
 }
 
 /* sqs_delete_queue(queue_name) */
 Datum
 sqs_delete_queue(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_argument(fcinfo, 0);
+	char	   *name = string_argument(fcinfo, 0);
 	int32		id;
 
 	PreventCommandIfReadOnly("sqs_delete_queue()");
@@ -414,7 +397,7 @@ sqs_delete_queue(PG_FUNCTION_ARGS)
 Datum
 sqs_list_queues(PG_FUNCTION_ARGS)
 {
-	const char *prefix = PG_ARGISNULL(0) ? "" : text_argument(fcinfo, 0);
+	const char *prefix = PG_ARGISNULL(0) ? "" : string_argument(fcinfo, 0);
 	SqlResult	names;
 
 	names = sql_run(SQL_LIST,

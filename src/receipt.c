@@ -111,21 +111,25 @@ decode_handle(const Queue *queue, const text *handle, Receipt *receipt)
 		receipt->queue_id == queue->id;
 }
 
+/* Fails for a handle that is none, or was made for another message. */
+bool
+receipt_fail(const text *handle, Failure *failure)
+{
+	return sqs_fail(failure, ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
+					"Use the receipt_handle that a receive from this queue returned, unchanged.",
+					"The input receipt handle \"%s\" is not a valid receipt handle.",
+					excerpt_text(handle));
+}
+
 /* Reads a handle, which must be one of this queue. */
 bool
 receipt_parse(const Queue *queue, text *handle, Receipt *receipt,
 			  Failure *failure)
 {
 	if (handle == NULL)
-		return sqs_fail(failure, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter ReceiptHandle.");
-	if (!decode_handle(queue, handle, receipt))
-		return sqs_fail(failure, ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
-						"Use the receipt_handle that a receive from this queue returned, unchanged.",
-						"The input receipt handle \"%s\" is not a valid receipt handle.",
-						excerpt(VARDATA_ANY(handle),
-								VARSIZE_ANY_EXHDR(handle)));
-	return true;
+		return fail_missing_parameter(failure, "ReceiptHandle");
+	return decode_handle(queue, handle, receipt) ||
+		receipt_fail(handle, failure);
 }
 
 /* Whether a handle is of this very message, not of another with its id. */

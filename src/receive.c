@@ -22,6 +22,7 @@
 #include "storage/lockdefs.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "pg_sqs.h"
 
 #define MESSAGE_COLUMNS 14		/* of type sqs_message */
@@ -46,6 +47,7 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	LostList	lost;			/* of the queue */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
 	bool		over_limit;		/* the in-flight quota is used up */
@@ -57,26 +59,6 @@ typedef struct Receive
 PG_FUNCTION_INFO_V1(sqs_receive);
 PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
-
-/*
- * When the retention period of a message is over.  Its clock goes on when a
- * message moves to a dead-letter queue; a FIFO queue's starts anew.
- */
-TimestampTz
-message_expiry(const Queue *queue, const Message *message)
-{
-	TimestampTz from = queue->fifo && message->enqueued_at != 0 ?
-		message->enqueued_at : message->sent_at;
-
-	return from + queue->message_retention_period * USECS_PER_SEC;
-}
-
-/* Whether it is over. */
-bool
-message_is_expired(const Queue *queue, const Message *message, TimestampTz now)
-{
-	return message_expiry(queue, message) <= now;
-}
 
 /* A value as it is to be returned: not a pointer to where it is stored. */
 static Datum
@@ -126,29 +108,6 @@ return_message(Receive *r, Message *m, text *handle)
 	r->found++;
 }
 
-/* How long a message just received is hidden, in microseconds; at least one. */
-static int64
-lease_length(const Receive *r, const Message *m)
-{
-	int32		seconds = r->queue.visibility_timeout;
-
-	if (r->visibility_timeout >= 0)
-		seconds = r->visibility_timeout;
-	else if (m->visibility_timeout >= 0)
-		seconds = m->visibility_timeout;
-	return seconds > 0 ? seconds * USECS_PER_SEC : 1;
-}
-
-/* Counts a receive in a message. */
-static void
-count_receive(Message *m, TimestampTz now)
-{
-	m->receive_count++;
-	m->last_received_at = now;
-	if (m->first_received_at == 0)
-		m->first_received_at = now;
-}
-
 /*
  * Whether a message is ours now.  One that somebody merely locked may be free
  * again at any time, and nobody will tell: the cursor must not pass it.
@@ -174,10 +133,11 @@ take_message(Receive *r, Message *m, Position at)
 			return_message(r, m, NULL);
 		return;
 	}
-	count_receive(m, r->now);
+	message_count_receives(m, 1, r->now);
 	if (r->kind == RECEIVE_LEASE)
 	{
-		m->visible_at = r->now + lease_length(r, m);
+		m->visible_at = r->now +
+			message_lease(&r->queue, m, r->visibility_timeout);
 		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
 		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
@@ -214,6 +174,48 @@ must_redrive(Receive *r, const Message *m)
 	return !r->no_redrive;
 }
 
+/* Moves a message to the dead-letter queue. */
+static bool
+move_message(Receive *r, Message *m, Position at)
+{
+	if (!is_taken(r, at, storage_delete(r->table, m, false)))
+		return false;
+	redrive_insert(&r->redrive, &r->queue, m, r->now);
+	r->only_leases = false;
+	return true;
+}
+
+/* Whether a message is to be moved if its lost receives are counted. */
+static bool
+is_lost_case(Receive *r, const Message *m)
+{
+	Message		counted = *m;
+
+	counted.receive_count += lost_count(&r->lost, m->id);
+	return counted.receive_count > m->receive_count &&
+		must_redrive(r, &counted);
+}
+
+/*
+ * Has such a message moved: by the worker, if there is one, since a consumer
+ * that always rolls back would take this back, too.
+ */
+static void
+move_lost_case(Receive *r, Message *m, Position at)
+{
+	int			lost;
+
+	if (worker_wake())
+	{
+		r->blocked = position_min(r->blocked, at);
+		return;
+	}
+	lost = lost_take(storage_effects(r->table), m->id);
+	m->receive_count += lost;
+	if (!move_message(r, m, at))
+		lost_put_back(storage_effects(r->table), lost);
+}
+
 /* Does with a message that is due what is to be done. */
 static void
 meet_message(Receive *r, Message *m, Position at)
@@ -223,14 +225,15 @@ meet_message(Receive *r, Message *m, Position at)
 		if (r->kind != RECEIVE_PEEK)
 			(void) is_taken(r, at, storage_delete(r->table, m, false));
 	}
-	else if (!must_redrive(r, m))
-		take_message(r, m, at);
-	else if (r->kind != RECEIVE_PEEK &&
-			 is_taken(r, at, storage_delete(r->table, m, false)))
+	else if (must_redrive(r, m))
 	{
-		redrive_insert(&r->redrive, &r->queue, m, r->now);
-		r->only_leases = false;
+		if (r->kind != RECEIVE_PEEK)
+			(void) move_message(r, m, at);
 	}
+	else if (r->lost.n > 0 && is_lost_case(r, m))
+		move_lost_case(r, m, at);
+	else
+		take_message(r, m, at);
 }
 
 /* Walks what is due, from a position; returns where it got to. */
@@ -246,10 +249,10 @@ walk(Receive *r, Position from)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
-			walked_to = POSITION(r->now, POSITION_MAX.id);
+			walked_to = position_after(r->now);
 			break;
 		}
-		walked_to = POSITION(m.visible_at, m.id);
+		walked_to = position_of(&m);
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
@@ -306,6 +309,7 @@ attempt(Receive *r)
 		from = cursor_scan_start(&scan, r->queue.relid, full);
 		r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
+		lost_list(&r->lost, r->queue.relid);
 		cursor_scan_finish(&scan, walk(r, from));
 		full = r->found == 0 && cursor_heal_is_due(&scan);
 		if (!full)
@@ -358,13 +362,6 @@ receive_until(Receive *r, TimestampTz deadline)
 		storage_close(r->table, false);
 }
 
-/* An optional integer argument. */
-static int32
-int_argument(FunctionCallInfo fcinfo, int n, int32 otherwise)
-{
-	return PG_ARGISNULL(n) ? otherwise : PG_GETARG_INT32(n);
-}
-
 /* Checks MaxNumberOfMessages. */
 static void
 check_max(int32 value)
@@ -377,7 +374,7 @@ check_max(int32 value)
 }
 
 /* Checks a number of seconds that may be left out. */
-static void
+void
 check_seconds(const char *parameter, int32 value, int32 max)
 {
 	if (value < 0 || value > max)
@@ -390,7 +387,7 @@ check_seconds(const char *parameter, int32 value, int32 max)
 static void
 check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 {
-	char	   *id = text_argument(fcinfo, n);
+	char	   *id = string_argument(fcinfo, n);
 
 	if (id != NULL && !queue->fifo)
 		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
@@ -411,7 +408,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 	r->visibility_timeout = -1;
 	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
 	result_begin(fcinfo, MESSAGE_COLUMNS);
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &r->queue);
+	catalog_get(text_argument(fcinfo, 0), &r->queue);
 	check_max(r->max);
 }
 

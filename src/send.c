@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lockdefs.h"
@@ -104,8 +103,7 @@ check_ids(const Queue *queue, const Send *send, Failure *failure)
 		return sqs_fail(failure, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
 						"Only FIFO queues deduplicate messages.",
 						"Value %s for parameter MessageDeduplicationId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						excerpt(VARDATA_ANY(send->deduplication_id),
-								VARSIZE_ANY_EXHDR(send->deduplication_id)));
+						excerpt_text(send->deduplication_id));
 	return true;
 }
 
@@ -198,18 +196,11 @@ open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
 	QueueTable *table;
 
 	PreventCommandIfReadOnly(function);
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
+	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
 	check_message_privilege(queue, ACL_INSERT);
 	return table;
-}
-
-/* An optional text argument. */
-static text *
-optional_text(FunctionCallInfo fcinfo, int n)
-{
-	return PG_ARGISNULL(n) ? NULL : PG_GETARG_TEXT_PP(n);
 }
 
 /* An optional integer argument. */
@@ -249,13 +240,13 @@ sqs_send(PG_FUNCTION_ARGS)
 	Message		message;
 
 	table = open_for_send(fcinfo, "sqs_send()", &queue);
-	send.body = optional_text(fcinfo, 1);
+	send.body = text_argument(fcinfo, 1);
 	send.delay_seconds = optional_int(fcinfo, 2, &send.has_delay);
-	send.attributes_input = PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3);
-	send.group_id = optional_text(fcinfo, 4);
-	send.deduplication_id = optional_text(fcinfo, 5);
+	send.attributes_input = jsonb_argument(fcinfo, 3);
+	send.group_id = text_argument(fcinfo, 4);
+	send.deduplication_id = text_argument(fcinfo, 5);
 	send.visibility_timeout = optional_int(fcinfo, 6, &send.has_timeout);
-	send.trace_header = optional_text(fcinfo, 7);
+	send.trace_header = text_argument(fcinfo, 7);
 	(void) check_send(&queue, &send, NULL);
 	make_message(table, &queue, &send, sender_name(), GetCurrentTimestamp(),
 				 &message);
@@ -357,7 +348,7 @@ sqs_send_batch(PG_FUNCTION_ARGS)
 
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
 	table = open_for_send(fcinfo, "sqs_send_batch()", &queue);
-	entries = batch_parse(PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1),
+	entries = batch_parse(jsonb_argument(fcinfo, 1),
 						  "SendMessageBatchRequestEntry", members, &n);
 	sends = palloc0_array(Send, n);
 	results = palloc0_array(BatchResult, n);
@@ -371,20 +362,6 @@ sqs_send_batch(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The bodies argument of sqs_send_many. */
-static Datum *
-bodies_argument(FunctionCallInfo fcinfo, int n, bool **nulls, int *count)
-{
-	Datum	   *bodies;
-
-	if (PG_ARGISNULL(n))
-		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter MessageBodies.");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(n), TEXTOID, -1, false,
-					  TYPALIGN_INT, &bodies, nulls, count);
-	return bodies;
-}
-
 /* sqs_send_many() */
 Datum
 sqs_send_many(PG_FUNCTION_ARGS)
@@ -393,7 +370,6 @@ sqs_send_many(PG_FUNCTION_ARGS)
 	QueueTable *table;
 	Send		send = {0};
 	Datum	   *bodies;
-	bool	   *nulls;
 	Message    *messages;
 	text	   *sender;
 	TimestampTz now;
@@ -401,17 +377,17 @@ sqs_send_many(PG_FUNCTION_ARGS)
 
 	result_begin(fcinfo, 1);
 	table = open_for_send(fcinfo, "sqs_send_many()", &queue);
-	bodies = bodies_argument(fcinfo, 1, &nulls, &n);
+	bodies = array_argument(fcinfo, 1, "MessageBodies", &n);
 	send.delay_seconds = optional_int(fcinfo, 2, &send.has_delay);
-	send.attributes_input = PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3);
-	send.group_id = optional_text(fcinfo, 4);
+	send.attributes_input = jsonb_argument(fcinfo, 3);
+	send.group_id = text_argument(fcinfo, 4);
 	messages = palloc_extended(Max(n, 1) * sizeof(Message), MCXT_ALLOC_HUGE);
 	sender = sender_name();
 	now = GetCurrentTimestamp();
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		send.body = nulls[i] ? NULL : DatumGetTextPP(bodies[i]);
+		send.body = text_element(bodies[i]);
 		(void) check_send(&queue, &send, NULL);
 		send.attributes_input = NULL;	/* parsed, once for all */
 		make_message(table, &queue, &send, sender, now, &messages[i]);

@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "storage/lockdefs.h"
 #include "utils/builtins.h"
@@ -78,19 +77,7 @@ fail_gone(Settle *s)
 		return false;
 	return sqs_fail(failure_of(s), ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 					"Value %s for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
-					excerpt(VARDATA_ANY(s->handle),
-								VARSIZE_ANY_EXHDR(s->handle)));
-}
-
-/* Fails for a handle that was made for another message. */
-static bool
-fail_foreign(Settle *s)
-{
-	return sqs_fail(failure_of(s), ERRCODE_SQS_RECEIPT_HANDLE_IS_INVALID,
-					"Use the receipt_handle that a receive from this queue returned, unchanged.",
-					"The input receipt handle \"%s\" is not a valid receipt handle.",
-					excerpt(VARDATA_ANY(s->handle),
-								VARSIZE_ANY_EXHDR(s->handle)));
+					excerpt_text(s->handle));
 }
 
 /* Deletes the message found; one past its retention counts as gone. */
@@ -136,7 +123,7 @@ settle_one(const Queue *queue, QueueTable *table, Settle *s)
 			(void) fail_gone(s);
 	}
 	else if (!receipt_names(&s->receipt, &m))
-		(void) fail_foreign(s);
+		(void) receipt_fail(s->handle, failure_of(s));
 	else if (s->timeout < 0)
 		delete_found(queue, table, s, &m);
 	else
@@ -184,7 +171,7 @@ begin_settle(FunctionCallInfo fcinfo, const char *function, AclMode right,
 	QueueTable *table;
 
 	PreventCommandIfReadOnly(function);
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
+	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
 	check_message_privilege(queue, right);
@@ -196,8 +183,7 @@ static int32
 timeout_argument(FunctionCallInfo fcinfo, int n)
 {
 	if (PG_ARGISNULL(n))
-		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter VisibilityTimeout.");
+		report_missing_parameter("VisibilityTimeout");
 	(void) check_timeout(PG_GETARG_INT32(n), NULL);
 	return PG_GETARG_INT32(n);
 }
@@ -209,7 +195,7 @@ settle_single(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
 {
 	memset(s, 0, sizeof(Settle));
 	s->timeout = timeout;
-	s->handle = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
+	s->handle = text_argument(fcinfo, 1);
 	(void) receipt_parse(queue, s->handle, &s->receipt, NULL);
 	settle(queue, table, s, 1);
 }
@@ -219,24 +205,19 @@ static int64
 settle_array(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
 			 int32 timeout)
 {
-	Datum	   *handles;
-	bool	   *nulls;
 	int			n;
+	Datum	   *handles = array_argument(fcinfo, 1, "ReceiptHandles", &n);
 	Settle	   *settles;
 	int64		done = 0;
 
-	if (PG_ARGISNULL(1))
-		(void) sqs_fail(NULL, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter ReceiptHandles.");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false,
-					  TYPALIGN_INT, &handles, &nulls, &n);
-	settles = palloc0_array(Settle, Max(n, 1));
+	settles = palloc_extended(Max(n, 1) * sizeof(Settle),
+							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		settles[i].timeout = timeout;
 		settles[i].many = true;
-		settles[i].handle = nulls[i] ? NULL : DatumGetTextPP(handles[i]);
+		settles[i].handle = text_element(handles[i]);
 		(void) receipt_parse(queue, settles[i].handle, &settles[i].receipt, NULL);
 	}
 	settle(queue, table, settles, n);
@@ -260,8 +241,7 @@ read_entry(const Queue *queue, BatchEntry *entry, bool hide, Settle *s)
 	if (!batch_int(entry, "VisibilityTimeout", &s->timeout, &isnull))
 		return;
 	if (isnull)
-		(void) sqs_fail(&entry->failure, ERRCODE_SQS_MISSING_PARAMETER, NULL,
-						"The request must contain the parameter VisibilityTimeout.");
+		(void) fail_missing_parameter(&entry->failure, "VisibilityTimeout");
 	else
 		(void) check_timeout(s->timeout, &entry->failure);
 }
@@ -279,7 +259,7 @@ settle_batch(FunctionCallInfo fcinfo, const Queue *queue, QueueTable *table,
 	Settle	   *settles;
 	int			n;
 
-	entries = batch_parse(PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1),
+	entries = batch_parse(jsonb_argument(fcinfo, 1),
 						  hide ? "ChangeMessageVisibilityBatchRequestEntry" :
 						  "DeleteMessageBatchRequestEntry",
 						  hide ? hide_members : delete_members, &n);

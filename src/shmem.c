@@ -33,8 +33,6 @@
 #include "compat.h"
 #include "shmem.h"
 
-#define COUNT_FACTOR 100		/* counting takes that part of the time */
-
 #define TRANCHE "pg_sqs"
 #define IDLE_TIME (60 * USECS_PER_SEC)	/* before a queue loses its slot */
 #define RETRY_TIME USECS_PER_SEC	/* between attempts at that */
@@ -184,8 +182,8 @@ shmem_index(const QueueSlot *slot)
 }
 
 /* Whether a slot is that of a queue of this database. */
-static inline bool
-slot_is_of(const QueueSlot *slot, Oid relid)
+bool
+shmem_slot_is_of(const QueueSlot *slot, Oid relid)
 {
 	return slot->key.relid == relid && slot->key.dboid == MyDatabaseId;
 }
@@ -231,7 +229,7 @@ shmem_find(Oid relid)
 	if (shmem == NULL)
 		return -1;
 	index = recall(relid);
-	if (index >= 0 && slot_is_of(shmem_slot(index), relid))
+	if (index >= 0 && shmem_slot_is_of(shmem_slot(index), relid))
 		return index;
 	LWLockAcquire(&shmem->directory_lock, LW_SHARED);
 	index = look_up(relid);
@@ -256,7 +254,7 @@ shmem_lock_queue(Oid relid)
 	{
 		slot = shmem_slot(index);
 		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-		if (slot_is_of(slot, relid))
+		if (shmem_slot_is_of(slot, relid))
 			return slot;
 		LWLockRelease(&slot->lock);
 	}
@@ -336,6 +334,7 @@ assign_slot(QueueSlot *slot, Oid relid, TimestampTz now)
 		ReadNextTransactionId() : InvalidTransactionId;
 	slot->pins_checked = slot->healed = 0;
 	slot->heal_cost = 0;
+	slot->lost = shmem->lost_waiting > 0;	/* from when it had no slot */
 	slot->last_used = slot->since = now;
 	slot->changes = 1;			/* gauges were never counted */
 	slot->counted_changes = 0;
@@ -431,6 +430,7 @@ shmem_forget_database(Oid dboid)
 		LWLockRelease(&slot->lock);
 	}
 	LWLockRelease(&shmem->directory_lock);
+	lost_forget_database(dboid);
 }
 
 /* Takes a pin from the free ones; -1 = there is none. */
@@ -457,108 +457,4 @@ shmem_release_pin(int pin)
 	shmem_pins[pin].next = shmem->first_free_pin;
 	shmem->first_free_pin = pin;
 	LWLockRelease(&shmem->directory_lock);
-}
-
-/* Adds to the metrics of a queue, whose slot is locked. */
-void
-shmem_add_metrics(QueueSlot *slot, const int64 *values)
-{
-	slot->changes++;
-	for (int m = 0; m < METRIC_COUNT; m++)
-		if (values[m] != 0)
-			(void) pg_atomic_fetch_add_u64(&slot->metrics[m], values[m]);
-}
-
-/* Reads the metrics of a queue, and since when they count; false = no slot. */
-bool
-shmem_read_metrics(Oid relid, int64 *values, TimestampTz *since)
-{
-	int			index = shmem_find(relid);
-	QueueSlot  *slot;
-
-	if (index < 0)
-		return false;
-	slot = shmem_slot(index);
-	for (int m = 0; m < METRIC_COUNT; m++)
-		values[m] = (int64) pg_atomic_read_u64(&slot->metrics[m]);
-	*since = slot->since;
-	return slot_is_of(slot, relid);
-}
-
-/* Sets the counters of a queue to zero. */
-void
-shmem_reset_counters(Oid relid)
-{
-	QueueSlot  *slot = shmem_lock_queue(relid);
-
-	if (slot == NULL)
-		return;
-	for (int m = 0; m < METRIC_FIRST_GAUGE; m++)
-		pg_atomic_write_u64(&slot->metrics[m], 0);
-	slot->since = GetCurrentTimestamp();
-	LWLockRelease(&slot->lock);
-}
-
-/*
- * Counts commits that changed a queue; 0 if it has no slot.  Without the lock,
- * so the last one may be missing.
- */
-uint64
-shmem_changes(Oid relid)
-{
-	int			index = shmem_find(relid);
-
-	return index < 0 ? 0 : ((volatile QueueSlot *) shmem_slot(index))->changes;
-}
-
-/*
- * Whether a queue's gauges should be counted: something changed or fell due
- * since they were, and counting may take its part of the time.
- */
-bool
-shmem_count_is_due(Oid relid, TimestampTz now)
-{
-	QueueSlot  *slot = shmem_lock_queue(relid);
-	bool		due;
-
-	if (slot == NULL)
-		return false;
-	due = (slot->changes != slot->counted_changes ||
-		   now >= slot->counted_due) &&
-		now - slot->healed >= COUNT_FACTOR * slot->heal_cost;
-	LWLockRelease(&slot->lock);
-	return due;
-}
-
-/* Notes, before the count's snapshot, which changes the count will know of. */
-uint64
-shmem_begin_count(Oid relid)
-{
-	QueueSlot  *slot = shmem_lock_queue(relid);
-	uint64		changes;
-
-	if (slot == NULL)
-		return 0;
-	changes = slot->changes;
-	LWLockRelease(&slot->lock);
-	return changes;
-}
-
-/*
- * Sets the gauges of a queue (values has the counters, too) as counted, and
- * when the next message that was not due then will be.
- */
-void
-shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
-				 TimestampTz next_due)
-{
-	QueueSlot  *slot = shmem_lock_queue(relid);
-
-	if (slot == NULL)
-		return;
-	slot->counted_changes = changes;
-	slot->counted_due = next_due;
-	for (int m = METRIC_FIRST_GAUGE; m < METRIC_COUNT; m++)
-		pg_atomic_write_u64(&slot->metrics[m], (uint64) values[m]);
-	LWLockRelease(&slot->lock);
 }

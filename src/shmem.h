@@ -34,6 +34,7 @@ typedef struct QueueSlot
 	LWLock		lock;
 	SlotKey		key;
 	uint64		generation;		/* counts the queues that had the slot */
+	bool		lost;			/* may have lost receives to be counted */
 	Position	start;			/* the cursor, H */
 	uint64		used_cells;		/* a bit for each */
 	int			first_pin;		/* -1 = none */
@@ -85,6 +86,14 @@ typedef struct Waiter
 								 * any message becomes due it is to meet */
 } Waiter;
 
+/* a receive that was rolled back */
+typedef struct LostReceive
+{
+	Oid			dboid;			/* InvalidOid = this place is free */
+	Oid			relid;			/* the queue's table */
+	int64		id;				/* the message */
+} LostReceive;
+
 typedef struct SharedState
 {
 	LWLock		directory_lock; /* guards the directory and the free lists */
@@ -92,6 +101,7 @@ typedef struct SharedState
 	int			first_free_slot;
 	int			first_free_pin;
 	pg_atomic_uint64 full_until;	/* no use in asking for a slot before */
+	int			lost_waiting;	/* places taken */
 	uint64		lost_count;		/* lost receives ever posted */
 	LostReceive lost[LOST_RECEIVES];	/* the latest of them */
 } SharedState;
@@ -103,13 +113,15 @@ extern Waiter *shmem_waiters;
 
 extern QueueSlot *shmem_slot(int index);
 extern int	shmem_index(const QueueSlot *slot);
+extern bool shmem_slot_is_of(const QueueSlot *slot, Oid relid);
 extern int	shmem_find(Oid relid);
 extern int	shmem_find_or_create(Oid relid);
 extern QueueSlot *shmem_lock_queue(Oid relid);
-extern void shmem_drop(Oid relid);
-extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 extern int	shmem_reserve_pin(void);
 extern void shmem_release_pin(int pin);
+
+/* in shmem_metrics.c */
+extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 
 /* in cursor.c */
 extern void cursor_lower(QueueSlot *slot, Position position);
@@ -117,6 +129,10 @@ extern void cursor_pin(QueueSlot *slot, int pin, TransactionId xid,
 					   Position position, int receivable);
 extern bool cursor_is_pinned(const QueueSlot *slot);
 extern void cursor_release_cells(int level);
+
+/* in lost.c */
+extern bool lost_report(const Effects *effects);
+extern void lost_merge(Effects *into, const Effects *from);
 
 /* in wait.c */
 extern void wait_wake_unlock(QueueSlot *slot, int receivable,

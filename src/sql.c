@@ -33,33 +33,12 @@
 #include "pg_sqs.h"
 #include "sql.h"
 
-static int	caller_guc_level;	/* what begin_as_caller changed */
-
 /* Changes a setting up to the end of the statement. */
 static void
 set_locally(const char *setting, const char *value)
 {
 	(void) set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-}
-
-/* Begins SPI as the caller, without the caller's search_path. */
-static void
-begin_as_caller(void)
-{
-	caller_guc_level = NewGUCNestLevel();
-	set_locally("search_path", "pg_catalog, pg_temp");
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-}
-
-/* Ends what begin_as_caller began. */
-static void
-end_as_caller(void)
-{
-	if (SPI_finish() != SPI_OK_FINISH)
-		elog(ERROR, "SPI_finish failed");
-	AtEOXact_GUC(true, caller_guc_level);
 }
 
 /* Whether a statement runs with SnapshotSelf. */
@@ -151,18 +130,17 @@ SqlResult
 sql_run(SqlMode mode, const char *statement, int n, const char *const *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	Identity	own;
 	SqlResult	result;
 
-	if (mode == SQL_DDL)
-		begin_as_caller();
-	else
-		catalog_begin();
+	identity_assume(mode == SQL_DDL ? InvalidOid : catalog_owner(), &own);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
 	execute(mode, statement, n, args);
 	result = copy_result(caller);
-	if (mode == SQL_DDL)
-		end_as_caller();
-	else
-		catalog_end();
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	identity_resume(&own);
 	CommandCounterIncrement();
 	return result;
 }

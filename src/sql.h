@@ -19,7 +19,7 @@ typedef enum SqlMode
 	SQL_ROW,					/* the catalog's owner, the row of a queue; to
 								 * change it, under queue_lock */
 	SQL_LIST,					/* the catalog's owner, reading many rows */
-	SQL_DDL						/* the caller, a utility command */
+	SQL_DDL						/* the caller, a command or a function */
 } SqlMode;
 
 typedef struct SqlResult

@@ -58,17 +58,22 @@ static const Oid column_types[Natts_message] = {
 	TEXTOID, TEXTOID, TEXTOID, JSONBOID
 };
 
-/* Raises an error unless a table has the columns of a queue. */
+/*
+ * Raises an error unless a table has the columns of a queue, and no others but
+ * such as were dropped again.
+ */
 void
 storage_check_layout(Relation rel, const char *queue_name)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	bool		ok = rel->rd_rel->relkind == RELKIND_RELATION &&
-		desc->natts == Natts_message;
+		desc->natts >= Natts_message;
 
-	for (int i = 0; ok && i < Natts_message; i++)
-		ok = TupleDescAttr(desc, i)->atttypid == column_types[i] &&
-			!TupleDescAttr(desc, i)->attisdropped;
+	for (int i = 0; ok && i < desc->natts; i++)
+		ok = i < Natts_message ?
+			TupleDescAttr(desc, i)->atttypid == column_types[i] &&
+			!TupleDescAttr(desc, i)->attisdropped :
+			TupleDescAttr(desc, i)->attisdropped;
 	if (!ok)
 		ereport(ERROR,
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -179,15 +184,12 @@ storage_effects(QueueTable *table)
 Position
 storage_row_position(QueueTable *table)
 {
-	Position	position;
 	bool		isnull;
+	Datum		visible_at = slot_getattr(table->slot, Anum_message_visible_at,
+										  &isnull);
+	Datum		id = slot_getattr(table->slot, Anum_message_id, &isnull);
 
-	position.visible_at =
-		DatumGetTimestampTz(slot_getattr(table->slot,
-										 Anum_message_visible_at, &isnull));
-	position.id = DatumGetInt64(slot_getattr(table->slot, Anum_message_id,
-											 &isnull));
-	return position;
+	return position_at(DatumGetTimestampTz(visible_at), DatumGetInt64(id));
 }
 
 /* Reads the row in table->slot; its pointers stay good until the next row. */
@@ -206,7 +208,10 @@ storage_read(QueueTable *table, Message *m)
 	m->id = DatumGetInt64(COLUMN(id));
 	m->visible_at = TIME(visible_at);
 	m->sent_at = TIME(sent_at);
-	m->message_id = *DatumGetUUIDP(COLUMN(message_id));
+	if (IS_NULL(message_id))	/* its owner can have it so */
+		memset(&m->message_id, 0, UUID_LEN);
+	else
+		m->message_id = *DatumGetUUIDP(COLUMN(message_id));
 	m->receive_count = DatumGetInt32(COLUMN(receive_count));
 	m->visibility_timeout =
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));

@@ -37,19 +37,15 @@ Writer *
 storage_open_writer(Relation rel)
 {
 	Writer	   *writer = palloc(sizeof(Writer));
-	Oid			user;
-	int			security;
+	Identity	own;
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(rel->rd_rel->relowner, security |
-						   SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+	identity_assume(rel->rd_rel->relowner, &own);
 	writer->estate = CreateExecutorState();
 	writer->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(writer->rri, false);
 	EvalPlanQualInit(&writer->epq, writer->estate, NULL, NIL, -1, NIL);
-	SetUserIdAndSecContext(user, security);
+	identity_resume(&own);
 	return writer;
 }
 
@@ -120,6 +116,8 @@ fill_slot(TupleTableSlot *slot, const Message *m)
 	SET_POINTER(message_attributes);
 #undef SET_POINTER
 	fill_lease(slot, m);
+	for (int i = Natts_message; i < slot->tts_tupleDescriptor->natts; i++)
+		slot->tts_isnull[i] = true; /* dropped */
 	ExecStoreVirtualTuple(slot);
 }
 
@@ -180,14 +178,10 @@ static void
 write_by_executor(QueueTable *table, WriteKind kind)
 {
 	Writer	   *writer = table->writer;
-	Oid			user;
-	int			security;
+	Identity	own;
 
-	GetUserIdAndSecContext(&user, &security);
 	if (table->as_owner)
-		SetUserIdAndSecContext(table->queue->owner, security |
-							   SECURITY_LOCAL_USERID_CHANGE |
-							   SECURITY_RESTRICTED_OPERATION);
+		identity_assume(table->queue->owner, &own);
 	writer->estate->es_output_cid = GetCurrentCommandId(true);
 	writer->estate->es_snapshot = GetActiveSnapshot();
 	AfterTriggerBeginQuery();
@@ -200,7 +194,8 @@ write_by_executor(QueueTable *table, WriteKind kind)
 		ExecSimpleRelationDelete(writer->rri, writer->estate, &writer->epq,
 								 table->slot);
 	AfterTriggerEndQuery(writer->estate);
-	SetUserIdAndSecContext(user, security);
+	if (table->as_owner)
+		identity_resume(&own);
 	if (kind != WRITE_DELETE)
 		note_written(table);
 }
@@ -210,9 +205,8 @@ static void
 note_insert(QueueTable *table, const Message *m, TimestampTz now)
 {
 	Effects    *effects = storage_effects(table);
-	Position	position = {m->visible_at, m->id};
 
-	effects_note(effects, position, POSITION_MAX);
+	effects_note(effects, position_of(m), POSITION_MAX);
 	wakes_add(&effects->commit, m->visible_at, now);
 	effects->metrics[metrics_gauge_of(m->visible_at, m->receive_count, now)]++;
 }
@@ -225,7 +219,7 @@ static void
 note_write(QueueTable *table, const Message *m)
 {
 	Position	from = storage_row_position(table);
-	Position	to = m ? POSITION(m->visible_at, m->id) : POSITION_MAX;
+	Position	to = m ? position_of(m) : POSITION_MAX;
 
 	if (table->writer != NULL)
 		to = position_min(to, from);
@@ -352,9 +346,9 @@ update_version(QueueTable *table, const Message *m, bool wait,
 	slot_getallattrs(table->slot);
 	ExecClearTuple(slot);
 	memcpy(slot->tts_values, table->slot->tts_values,
-		   Natts_message * sizeof(Datum));
+		   slot->tts_tupleDescriptor->natts * sizeof(Datum));
 	memcpy(slot->tts_isnull, table->slot->tts_isnull,
-		   Natts_message * sizeof(bool));
+		   slot->tts_tupleDescriptor->natts * sizeof(bool));
 	fill_lease(slot, m);
 	ExecStoreVirtualTuple(slot);
 	if (table->writer != NULL)

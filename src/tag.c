@@ -121,7 +121,7 @@ Datum
 sqs_tag_queue(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
-	Jsonb	   *tags = PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1);
+	Jsonb	   *tags = jsonb_argument(fcinfo, 1);
 	const char *args[2];
 	SqlResult	count;
 
@@ -147,18 +147,14 @@ sqs_untag_queue(PG_FUNCTION_ARGS)
 	Queue		queue;
 	const char *args[2];
 	Datum	   *keys;
-	bool	   *nulls;
 	int			n;
 
 	queue_get_to_change(fcinfo, "sqs_untag_queue()", &queue);
-	if (PG_ARGISNULL(1))
-		report_missing_parameter("TagKeys");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false,
-					  TYPALIGN_INT, &keys, &nulls, &n);
+	keys = array_argument(fcinfo, 1, "TagKeys", &n);
 	if (n == 0)
 		check_tag_key("");
 	for (int i = 0; i < n; i++)
-		check_tag_key(nulls[i] ? "" : TextDatumGetCString(keys[i]));
+		check_tag_key(string_element(keys[i]));
 	args[0] = psprintf("%d", queue.id);
 	args[1] = sql_array(construct_array(keys, n, TEXTOID, -1, false,
 										TYPALIGN_INT));
@@ -175,7 +171,7 @@ sqs_list_queue_tags(PG_FUNCTION_ARGS)
 	Queue		queue;
 	SqlResult	row;
 
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), &queue);
+	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
 	row = sql_queue_row("SELECT tags FROM sqs.queue WHERE id = $1::int4",
 						queue.id);

@@ -89,7 +89,7 @@ look(QueueTable *table, Oid relid, const Suspects *earlier)
 	storage_scan_begin(table, POSITION_MIN, cursor.visible_at);
 	while (storage_scan_next(table, &m))
 	{
-		Position	at = {m.visible_at, m.id};
+		Position	at = position_of(&m);
 
 		if (position_before(at, cursor) && storage_row_state(table) == ROW_FREE &&
 			(earlier == NULL || is_suspect(earlier, at)))
@@ -131,7 +131,7 @@ open_queue(FunctionCallInfo fcinfo, Queue *queue)
 {
 	QueueTable *table;
 
-	catalog_get(PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0), queue);
+	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, AccessShareLock, &table))
 		report_missing_queue();
 	check_queue_privilege(queue, ACL_SELECT);

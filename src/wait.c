@@ -189,16 +189,17 @@ wake_receivers(QueueSlot *slot, int receivable, int *woken, int *n)
 /*
  * Sees to it that a waiter of a locked slot will look when a message becomes
  * due.  One that sleeps no longer than that will.  One that was woken already
- * will look before it sleeps again; any other is woken.
+ * will look before it sleeps again; else the last is woken, which has the
+ * longest to wait for a message of its own.
  */
 static void
 cover_due(QueueSlot *slot, TimestampTz due, int *woken, int *n)
 {
-	int			best = slot->first_waiter;
+	int			best = slot->last_waiter;
 
 	if (due == DT_NOEND || best < 0)
 		return;
-	for (int i = best; i >= 0; i = shmem_waiters[i].next)
+	for (int i = slot->first_waiter; i >= 0; i = shmem_waiters[i].next)
 	{
 		Waiter	   *waiter = &shmem_waiters[i];
 

@@ -35,14 +35,12 @@
 #include "worker.h"
 
 #define ROWS_AT_ONCE 2000		/* walked in one transaction */
-#define LOST_AT_ONCE 1000		/* lost receives taken in one round */
-#define MAX_LOST 1000			/* messages of a queue to count receives of */
 #define OVERLAP (2 * USECS_PER_SEC) /* what is committed later than that, only
 									 * the long walk meets */
 #define LONG_INTERVAL (60 * USECS_PER_SEC)	/* between two long walks */
-#define LONG_FACTOR 100			/* and so many times what one takes */
 #define LOOK_FACTOR 10			/* rest after a look that found nothing */
-#define IDLE_DELAY (60 * USECS_PER_SEC) /* to the next look if nothing is heard */
+#define IDLE_DELAY (60 * USECS_PER_SEC) /* to the next look if nothing is
+										 * heard */
 #define MIN_DELAY USECS_PER_SEC /* if nothing can be heard, from here ... */
 #define MAX_DELAY (20 * USECS_PER_SEC)	/* ... to here */
 #define RETRY_DELAY USECS_PER_SEC	/* if somebody was in the way */
@@ -65,17 +63,14 @@ typedef struct WorkerQueue
 	TimestampTz long_done;
 	TimestampTz long_after;		/* the next begins no sooner */
 	TimestampTz expiry;			/* the next one, by the last long walk */
-	LostCount  *lost;			/* room for MAX_LOST; NULL = none yet */
-	int			nlost;
+	TimestampTz lost_at;		/* lost receives are not counted before */
 	Trouble		trouble;
 } WorkerQueue;
 
 /* one look at a queue: in a transaction, so nothing is final yet */
 typedef struct Look
 {
-	const WorkerQueue *queue;
-	WorkerQueue after;			/* what it will be */
-	LostCount  *lost;			/* left to be counted */
+	WorkerQueue after;			/* what the queue will be */
 	TimestampTz began;
 	bool		more;			/* there is more to walk at once */
 } Look;
@@ -151,47 +146,11 @@ list_queues(void *arg)
 	hash_seq_init(&seq, queues);
 	while ((queue = hash_seq_search(&seq)) != NULL)
 	{
-		if (queue->is_listed)
-			continue;
-		if (queue->lost != NULL)
-			pfree(queue->lost);
-		hash_search(queues, &queue->relid, HASH_REMOVE, NULL);
+		if (!queue->is_listed)
+			hash_search(queues, &queue->relid, HASH_REMOVE, NULL);
 	}
 	listed_generation = generation;
 	listed = true;
-}
-
-/* Adds a lost receive to those of its queue, unless there are too many. */
-static void
-add_lost(WorkerQueue *queue, int64 id)
-{
-	int			i = 0;
-
-	if (queue->lost == NULL)
-		queue->lost = MemoryContextAlloc(TopMemoryContext,
-										 MAX_LOST * sizeof(LostCount));
-	while (i < queue->nlost && queue->lost[i].id != id)
-		i++;
-	if (i == MAX_LOST)
-		return;
-	if (i == queue->nlost)
-		queue->lost[queue->nlost++] = (LostCount) {id, 0};
-	queue->lost[i].count++;
-	queue->look_at = 0;
-}
-
-/* Takes lost receives from shared memory, to count them. */
-static void
-take_lost(const LostReceive *lost, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		WorkerQueue *queue = hash_search(queues, &lost[i].relid, HASH_FIND,
-										 NULL);
-
-		if (queue != NULL)
-			add_lost(queue, lost[i].id);
-	}
 }
 
 /* Whether it is time for the long walk to begin. */
@@ -213,7 +172,8 @@ look_is_due(const WorkerQueue *queue, TimestampTz now)
 
 	if (now < queue->rest_until || now < queue->trouble.retry_at)
 		return false;
-	if (now >= queue->look_at)
+	if (now >= queue->look_at ||
+		(now >= queue->lost_at && lost_is_possible(queue->relid)))
 		return true;
 	changes = shmem_changes(queue->relid);
 	return changes != queue->changes &&
@@ -231,7 +191,7 @@ walk_short(Look *look, Maintenance *m)
 	walk->until = GetCurrentTimestamp();
 	if (maintain_walk(m, walk, ROWS_AT_ONCE))
 	{
-		walk->from = (Position) {walk->now - OVERLAP, PG_INT64_MIN};
+		walk->from = position_at(walk->now - OVERLAP, PG_INT64_MIN);
 		walk->from = position_min(walk->from, walk->again);
 	}
 	else
@@ -259,7 +219,7 @@ end_long_walk(WorkerQueue *queue, TimestampTz now)
 {
 	queue->long_walking = false;
 	queue->long_done = now;
-	queue->long_after = now + LONG_FACTOR * queue->long_cost;
+	queue->long_after = now + SQS_LOOK_FACTOR * queue->long_cost;
 	queue->expiry = queue->long_walk.next_expiry;
 	queue->short_walk.from = position_min(queue->short_walk.from,
 										  queue->long_walk.again);
@@ -298,8 +258,7 @@ next_look(const Look *look, Maintenance *m, TimestampTz now)
 		return 0;
 	if (queue->listed.dead_letter_id != 0)
 		next = Min(next, storage_next_due(m->table, queue->short_walk.now));
-	if (queue->nlost > 0 ||
-		position_before(queue->short_walk.again, POSITION_MAX))
+	if (position_before(queue->short_walk.again, POSITION_MAX))
 		next = Min(next, now + RETRY_DELAY);
 	return Min(next, Max(queue->expiry, queue->long_after));
 }
@@ -333,8 +292,8 @@ look_at_queue(void *arg)
 		queue->look_at = queue->rest_until = look->began + RETRY_DELAY;
 		return;
 	}
-	if (queue->nlost > 0)
-		queue->nlost = maintain_count_lost(&m, look->lost, queue->nlost);
+	if (!maintain_count_lost(&m))
+		queue->lost_at = look->began + RETRY_DELAY;
 	if (queue->listed.dead_letter_id != 0)
 		walk_short(look, &m);
 	walk_long(look, &m);
@@ -348,19 +307,11 @@ visit_queue(WorkerQueue *queue)
 {
 	Look		look = {0};
 
-	look.queue = queue;
 	look.after = *queue;
-	if (queue->nlost > 0)
-	{
-		look.lost = palloc(queue->nlost * sizeof(LostCount));
-		memcpy(look.lost, queue->lost, queue->nlost * sizeof(LostCount));
-	}
 	if (!worker_run(look_at_queue, &look, &queue->trouble, queue->listed.name))
 		return;
 	look.after.trouble = queue->trouble;
 	*queue = look.after;
-	if (queue->nlost > 0)
-		memcpy(queue->lost, look.lost, queue->nlost * sizeof(LostCount));
 }
 
 /* Counts the messages of a queue, in a transaction. */
@@ -423,15 +374,12 @@ forget_deleted_sometimes(void)
 TimestampTz
 worker_queues_round(void)
 {
-	LostReceive *lost = palloc(LOST_AT_ONCE * sizeof(LostReceive));
-	int			n = xact_take_lost_receives(lost, LOST_AT_ONCE);
 	TimestampTz next = DT_NOEND;
 	ListCell   *lc;
 
 	if ((!listed || listed_generation != catalog_generation()) &&
 		GetCurrentTimestamp() >= list_trouble.retry_at)
 		(void) worker_run(list_queues, NULL, &list_trouble, NULL);
-	take_lost(lost, n);
 	foreach(lc, collect_queues())
 		next = Min(next, attend_queue(lfirst(lc)));
 	forget_deleted_sometimes();

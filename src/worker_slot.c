@@ -38,6 +38,7 @@ typedef struct WorkerSlot
 {
 	Oid			dboid;			/* InvalidOid = the slot is free */
 	pid_t		pid;			/* 0 = it ended, state says how */
+	Latch	   *latch;			/* of the worker, if pid is not 0 */
 	WorkerState state;
 } WorkerSlot;
 
@@ -199,6 +200,24 @@ worker_announce_use(void)
 	LWLockRelease(shared->lock);
 }
 
+/* Wakes the worker of this database; false if none is at work. */
+bool
+worker_wake(void)
+{
+	WorkerSlot *slot;
+	bool		running;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	slot = find_slot(MyDatabaseId);
+	running = slot != NULL && slot->pid != 0 && slot->state == WORKER_RUNNING;
+	if (running)
+		SetLatch(slot->latch);
+	LWLockRelease(shared->lock);
+	return running;
+}
+
 /* Exit callback of a worker: leaves the report and wakes the launcher. */
 static void
 leave_report(int code, Datum arg)
@@ -228,6 +247,7 @@ worker_slot_claim(Oid dboid)
 	{
 		slot->dboid = dboid;
 		slot->pid = MyProcPid;
+		slot->latch = MyLatch;
 		slot->state = WORKER_STARTING;
 		my_slot = slot;
 	}

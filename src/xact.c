@@ -12,14 +12,9 @@
  *
  *		commit			reports at_commit, adds metrics, wakes waiters
  *		abort			reports at_abort, of each level on its own; posts the
- *						receives it took back
+ *						receives it took back (lost.c)
  *		end of a level	merges it into its parent
  *		prepare			reports both, and leaves a pin in each slot
- *
- * Lost receives: a message that a consumer receives and then rolls back, for
- * ever, would never be counted as received.  An abort posts such receives to
- * a ring, of which a worker takes them to count them.  The ring is bounded
- * and not kept over a crash; the oldest are overwritten.
  *
  * Receives that do not wait for the disk: a lease lost in a crash only means
  * that its message comes again early.  So a transaction commits as if
@@ -30,8 +25,7 @@
  * disk, and all that triggers may see; the removal of a message past its
  * retention does not, since it stays past it.
  *
- * Nothing here is shared but the ring (guarded by lost_lock) and what the
- * other files guard.
+ * Nothing here is shared but what the other files guard.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,16 +39,6 @@
 
 #include "compat.h"
 #include "shmem.h"
-
-#define LOST_IN_CHUNK 30
-
-/* receives that an abort takes back */
-typedef struct LostChunk
-{
-	struct LostChunk *next;
-	int			n;
-	int64		ids[LOST_IN_CHUNK];
-} LostChunk;
 
 static Effects *effects_list = NULL;	/* innermost level first */
 static Effects *free_effects = NULL;	/* of levels that ended, for reuse */
@@ -135,29 +119,16 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 		wakes->due = Min(wakes->due, visible_at);
 }
 
-/* Notes the receive of a message, which an abort takes back. */
-void
-effects_lose_receive(Effects *effects, int64 id)
-{
-	LostChunk  *chunk = effects->lost;
-
-	if (shmem == NULL)
-		return;
-	if (chunk == NULL || chunk->n == LOST_IN_CHUNK)
-	{
-		chunk = MemoryContextAlloc(TopTransactionContext, sizeof(LostChunk));
-		chunk->n = 0;
-		chunk->next = effects->lost;
-		effects->lost = chunk;
-	}
-	chunk->ids[chunk->n++] = id;
-}
-
 /* Notes that commit ends the queue of a table. */
 void
 xact_queue_dropped(Oid relid)
 {
-	xact_effects(relid)->dropped = true;
+	int			level = GetCurrentTransactionNestLevel();
+	Effects    *effects = find_effects(effects_list, level, relid);
+
+	if (effects == NULL)
+		effects = make_effects(relid, level);
+	effects->dropped = true;
 }
 
 /* The lowest position where this transaction itself put a message. */
@@ -190,53 +161,6 @@ xact_own_metrics(Oid relid, int64 *values)
 	return any;
 }
 
-/* Posts the receives that an abort took back. */
-static void
-post_lost_receives(const Effects *effects)
-{
-	if (effects->lost == NULL)
-		return;
-	LWLockAcquire(&shmem->lost_lock, LW_EXCLUSIVE);
-	for (const LostChunk *chunk = effects->lost; chunk; chunk = chunk->next)
-		for (int i = 0; i < chunk->n; i++)
-		{
-			LostReceive *lost =
-				&shmem->lost[shmem->lost_count++ % LOST_RECEIVES];
-
-			lost->dboid = MyDatabaseId;
-			lost->relid = effects->relid;
-			lost->id = chunk->ids[i];
-		}
-	LWLockRelease(&shmem->lost_lock);
-}
-
-/* Takes lost receives of this database from the ring; returns how many. */
-int
-xact_take_lost_receives(LostReceive *lost, int max)
-{
-	static uint64 seen = 0;		/* lost_count when there was none left */
-	uint64		count;
-	int			n = 0;
-
-	if (shmem == NULL)
-		return 0;
-	LWLockAcquire(&shmem->lost_lock, LW_EXCLUSIVE);
-	count = shmem->lost_count;
-	for (int i = 0; seen != count && i < LOST_RECEIVES && n < max; i++)
-	{
-		LostReceive *entry = &shmem->lost[i];
-
-		if (entry->dboid != MyDatabaseId)
-			continue;
-		lost[n++] = *entry;
-		entry->dboid = InvalidOid;
-	}
-	if (n < max)
-		seen = count;
-	LWLockRelease(&shmem->lost_lock);
-	return n;
-}
-
 /* Tells of a commit. */
 static void
 report_commit(const Effects *effects)
@@ -261,13 +185,15 @@ static void
 report_abort(const Effects *effects)
 {
 	QueueSlot  *slot;
+	bool		lost;
 
 	if (effects->pin >= 0)
 		shmem_release_pin(effects->pin);
-	post_lost_receives(effects);
+	lost = lost_report(effects);
 	slot = shmem_lock_queue(effects->relid);
 	if (slot == NULL)
 		return;
+	slot->lost |= lost;
 	cursor_lower(slot, effects->at_abort);
 	wait_wake_unlock(slot, effects->abort.receivable, effects->abort.due);
 }
@@ -320,15 +246,7 @@ merge_effects(Effects *into, const Effects *from)
 	into->dropped |= from->dropped;
 	for (int m = 0; m < METRIC_COUNT; m++)
 		into->metrics[m] += from->metrics[m];
-	if (from->lost != NULL)
-	{
-		LostChunk  *last = from->lost;
-
-		while (last->next != NULL)
-			last = last->next;
-		last->next = into->lost;
-		into->lost = from->lost;
-	}
+	lost_merge(into, from);
 }
 
 /* Keeps effects for reuse. */

@@ -8,10 +8,11 @@
 # number of these scripts can run side by side.
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_sqs}
+CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/pg_sqs}
 [ "$(id -u)" != 0 ] || CACHE=${PG_SQS_CACHE:-/var/cache/pg_sqs}
 WORK=
 RUN_AS=
+VERSION=							# the server's major version
 STAGE=${STAGE:-}					# a build to use; by default it is made here
 
 # what a calling make or a login would bring along
@@ -122,9 +123,8 @@ find_postgres()
 	return 1
 }
 
-# need WHAT...: sees to compiler, server, tap, libpq, or a command by the name
-# of its package; and to indent and cron, which may stay missing: what needs
-# them is skipped then
+# need WHAT...: sees to compiler, server, tap, libpq, or COMMAND:PACKAGE; and to
+# indent and cron, which may stay missing: what needs them is skipped then
 need()
 {
 	local what version missing=() wanted=()
@@ -138,9 +138,9 @@ need()
 				missing+=(libipc-run-perl) ;;
 			libpq) [ -f /usr/include/postgresql/libpq-fe.h ] || missing+=(libpq-dev) ;;
 			indent) have pg_bsd_indent || wanted+=(pg-bsd-indent) ;;
-			cron) [ -f "$("${PG_CONFIG:-pg_config}" --sharedir 2>/dev/null)/extension/pg_cron.control" ] ||
-				wanted+=(cron) ;;
-			*) have "$what" || missing+=("$what") ;;
+			cron) [ "${BIN#/usr/lib/postgresql/}" = "$BIN" ] ||
+				[ -f "$("$PG_CONFIG" --sharedir)/extension/pg_cron.control" ] || wanted+=(cron) ;;
+			*) have "${what%:*}" || missing+=("${what#*:}") ;;
 		esac
 	done
 	if [ ${#missing[@]} -gt 0 ]; then
@@ -152,9 +152,8 @@ need()
 	fi
 	apt update >/dev/null 2>&1
 
-	version=${VERSION:-}
-	for what in 15 16 17 18; do
-		[ -n "$version" ] || ! apt-cache show postgresql-server-dev-$what >/dev/null 2>&1 || version=$what
+	for version in $VERSION 15 16 17 18; do
+		! apt-cache show postgresql-server-dev-$version >/dev/null 2>&1 || break
 	done
 	for what in "${wanted[@]}"; do
 		[ "$what" != cron ] || what=postgresql-$version-cron
@@ -204,7 +203,8 @@ stop_server()
 	kill -QUIT "$pid" 2>/dev/null
 }
 
-# copy_source: copies the checkout to $WORK/src, which $RUN_AS then owns
+# copy_source: copies the checkout to $WORK/src, which $RUN_AS then owns, and
+# goes where that user may be
 copy_source()
 {
 	mkdir "$WORK/src"
@@ -216,6 +216,7 @@ copy_source()
 		getent passwd postgres >/dev/null || RUN_AS=nobody
 		chown -R "$RUN_AS" "$WORK"
 	fi
+	cd "$WORK"
 }
 
 # in_source COMMAND...: runs a command as $RUN_AS in $WORK/src

@@ -66,9 +66,10 @@ SELECT bodies('src') IS NULL AS in_flight, count(*) FROM sqs_peek('dlq');
 SELECT sqs_delete('src', :'h');
 
 -- peek shows what a receive would return
+SELECT sqs_set_queue_attributes('src', redrive_to('dlq', 3));
 SELECT FROM sqs_send('src', 'poison');
+SELECT bodies('src', 1, 0), bodies('src', 1, 0), bodies('src', 1, 0);
 SELECT FROM sqs_send('src', 'good');
-SELECT bodies('src', 1, 0);
 SELECT body FROM sqs_peek('src');
 SELECT count(*) FROM sqs_peek('dlq');
 -- a consume moves too; all of it is undone with the transaction
@@ -86,6 +87,7 @@ SELECT count(*) FROM sqs_peek('dlq');
 SELECT body FROM sqs_consume('src', 10);
 SELECT bodies('dlq');
 SELECT sqs_purge_queue('dlq');
+SELECT sqs_set_queue_attributes('src', redrive_to('dlq', 1));
 
 -- many at once, in order; expired ones are not moved
 SET pg_sqs.max_batch_size = 1000;
@@ -94,7 +96,7 @@ SELECT count(*) FROM sqs_receive('src', 1000, 0);
 SELECT FROM sqs_send('src', 'last');
 SELECT bodies('src', 1);
 SELECT count(*), count(DISTINCT message_id), min(receive_count), max(receive_count),
-	array_agg(body) = ARRAY(SELECT 'm' || i FROM generate_series(1, 500) i) AS in_order FROM sqs_receive('dlq', 1000, 0);
+	array_agg(body ORDER BY ordinality) = ARRAY(SELECT 'm' || i FROM generate_series(1, 500) i) AS in_order FROM sqs_receive('dlq', 1000, 0) WITH ORDINALITY;
 RESET pg_sqs.max_batch_size;
 SELECT sqs_purge_queue('src'), sqs_purge_queue('dlq');
 SELECT FROM sqs_send('src', 'old');

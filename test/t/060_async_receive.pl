@@ -29,7 +29,7 @@ SELECT sqs_create_queue('short', '{"MessageRetentionPeriod": 60}');
 
 -- does its work at the end of the name it is given
 CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS
-'BEGIN INSERT INTO witness VALUES (TG_ARGV[0]); RETURN NEW; END';
+'BEGIN INSERT INTO public.witness VALUES (TG_ARGV[0]); RETURN NEW; END';
 DO $$
 DECLARE watched int := (SELECT id FROM sqs.queue WHERE name = 'watched');
 	dead int := (SELECT id FROM sqs.queue WHERE name = 'dead_watched');
