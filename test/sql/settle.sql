@@ -258,3 +258,4 @@ SELECT masked(try($$ SELECT sqs_delete_batch(NULL, '[]') $$));
 SELECT masked(try($$ SELECT sqs_delete_batch('nowhere', '[]') $$));
 SELECT sqs_delete_queue('s');
 SELECT sqs_delete_queue('other');
+DROP FUNCTION masked(text), try_delete(text, text), try_hide(text, text, text), batch(text[]), hide_batch(jsonb, text[]);
