@@ -108,6 +108,7 @@ extern List *catalog_names(const char *prefix, const char *dead_letter_queue);
 /* in privilege.c */
 extern bool may_count_messages(const Queue *queue);
 extern bool owns_queue(const Queue *queue);
+extern void check_may_write(const char *call);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
 extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);

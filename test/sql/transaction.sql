@@ -126,7 +126,7 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET parallel_leader_participation = off;
-SELECT left(try($$ SELECT count(*) FROM tx_big WHERE tx_safe('p' || i) $$), 5);
+SELECT try($$ SELECT count(*) FROM tx_big WHERE tx_safe('p' || i) $$);
 SELECT count(*) FROM tx_big WHERE (sqs_send('tx', 'p' || i)).message_id IS NOT NULL;
 RESET ALL;
 SELECT count(*) FROM sqs_peek('tx', 10);
