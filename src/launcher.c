@@ -410,6 +410,7 @@ launcher_sleep(long milliseconds)
 					 (milliseconds >= 0 ? WL_TIMEOUT : 0),
 					 milliseconds, wait_event);
 	ResetLatch(MyLatch);
+	QueryCancelPending = false; /* there is nothing to cancel */
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{

@@ -43,6 +43,14 @@ may_count_messages(const Queue *queue)
 		!is_bound_by_policies(queue);
 }
 
+/* Raises an error where this transaction cannot write. */
+void
+check_may_write(const char *call)
+{
+	PreventCommandIfReadOnly(call);
+	PreventCommandIfParallelMode(call);
+}
+
 /* Raises an error unless the user has all of these privileges on the queue. */
 void
 check_queue_privilege(const Queue *queue, AclMode mode)

@@ -195,7 +195,7 @@ open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
 {
 	QueueTable *table;
 
-	PreventCommandIfReadOnly(function);
+	check_may_write(function);
 	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();
@@ -298,10 +298,10 @@ check_batch_size(const Send *sends, int n)
 	for (int i = 0; i < n; i++)
 		total += sends[i].size;
 	if (total > SQS_MAX_BATCH_BYTES)
-		(void) sqs_fail(NULL, ERRCODE_SQS_BATCH_TOO_LONG,
-						"Send fewer messages in a call, or use sqs_send_many().",
-						"Batch requests cannot be longer than %d bytes. You have sent " INT64_FORMAT " bytes.",
-						SQS_MAX_BATCH_BYTES, total);
+		sqs_error(ERRCODE_SQS_BATCH_TOO_LONG,
+				  "Send fewer messages in a call, or use sqs_send_many().",
+				  "Batch requests cannot be longer than %d bytes. You have sent " INT64_FORMAT " bytes.",
+				  SQS_MAX_BATCH_BYTES, total);
 }
 
 /* Sends the entries that passed, and fills in their results. */

@@ -170,7 +170,7 @@ begin_settle(FunctionCallInfo fcinfo, const char *function, AclMode right,
 {
 	QueueTable *table;
 
-	PreventCommandIfReadOnly(function);
+	check_may_write(function);
 	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
 		report_missing_queue();

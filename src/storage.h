@@ -74,8 +74,16 @@ extern void storage_read(QueueTable *table, Message *message);
 extern Position storage_row_position(QueueTable *table);
 extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);
 
-/* in storage_write.c */
+/* in storage_executor.c */
+typedef enum WriteKind
+{
+	WRITE_INSERT,
+	WRITE_UPDATE,
+	WRITE_DELETE
+} WriteKind;
+
 extern Writer *storage_open_writer(Relation rel);
 extern void storage_close_writer(Writer *writer);
+extern void storage_write_by_executor(QueueTable *table, WriteKind kind);
 
 #endif							/* STORAGE_H */

@@ -3,8 +3,7 @@
  * storage_write.c
  *	  Writes the rows of a queue's table, and their index entries.
  *
- * The other half of storage.c, whose head says how a table is written and
- * which locks are taken.
+ * The head of storage.c says how a table is written and which locks are taken.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +16,6 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "commands/sequence.h"
-#include "commands/trigger.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/rel.h"
@@ -28,37 +26,6 @@
 #include "storage.h"
 
 #define INSERT_CHUNK 1000		/* rows given to the table at once */
-
-/*
- * Sets up the executor's part of a table.  To open an index can run functions
- * its owner chose (in its expressions), so that is done as the owner.
- */
-Writer *
-storage_open_writer(Relation rel)
-{
-	Writer	   *writer = palloc(sizeof(Writer));
-	Identity	own;
-
-	identity_assume(rel->rd_rel->relowner, &own);
-	writer->estate = CreateExecutorState();
-	writer->rri = makeNode(ResultRelInfo);
-	InitResultRelInfo(writer->rri, rel, 0, NULL, 0);
-	ExecOpenIndices(writer->rri, false);
-	EvalPlanQualInit(&writer->epq, writer->estate, NULL, NIL, -1, NIL);
-	identity_resume(&own);
-	return writer;
-}
-
-/* Takes down the executor's part of a table. */
-void
-storage_close_writer(Writer *writer)
-{
-	EvalPlanQualEnd(&writer->epq);
-	ExecCloseIndices(writer->rri);
-	ExecCloseResultRelations(writer->estate);
-	ExecResetTupleTable(writer->estate->es_tupleTable, false);
-	FreeExecutorState(writer->estate);
-}
 
 /* The next id of a queue. */
 int64
@@ -148,58 +115,6 @@ insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
 				 UNIQUE_CHECK_NO, false, table->due_info);
 }
 
-typedef enum WriteKind
-{
-	WRITE_INSERT,
-	WRITE_UPDATE,
-	WRITE_DELETE
-} WriteKind;
-
-/* Notes a row where it came to be: a trigger may have put it elsewhere. */
-static void
-note_written(QueueTable *table)
-{
-	TupleTableSlot *slot = table->new_slot;
-	Effects    *effects = storage_effects(table);
-	Position	position;
-
-	if (!ItemPointerIsValid(&slot->tts_tid))
-		return;
-	slot_getallattrs(slot);
-	position.visible_at =
-		DatumGetTimestampTz(slot->tts_values[Anum_message_visible_at - 1]);
-	position.id = DatumGetInt64(slot->tts_values[Anum_message_id - 1]);
-	effects_note(effects, position, POSITION_MAX);
-	wakes_add(&effects->commit, position.visible_at, GetCurrentTimestamp());
-}
-
-/* Has the executor write a row, with its triggers and whatever indexes. */
-static void
-write_by_executor(QueueTable *table, WriteKind kind)
-{
-	Writer	   *writer = table->writer;
-	Identity	own;
-
-	if (table->as_owner)
-		identity_assume(table->queue->owner, &own);
-	writer->estate->es_output_cid = GetCurrentCommandId(true);
-	writer->estate->es_snapshot = GetActiveSnapshot();
-	AfterTriggerBeginQuery();
-	if (kind == WRITE_INSERT)
-		ExecSimpleRelationInsert(writer->rri, writer->estate, table->new_slot);
-	else if (kind == WRITE_UPDATE)
-		ExecSimpleRelationUpdate(writer->rri, writer->estate, &writer->epq,
-								 table->slot, table->new_slot);
-	else
-		ExecSimpleRelationDelete(writer->rri, writer->estate, &writer->epq,
-								 table->slot);
-	AfterTriggerEndQuery(writer->estate);
-	if (table->as_owner)
-		identity_resume(&own);
-	if (kind != WRITE_DELETE)
-		note_written(table);
-}
-
 /* Notes a message that is about to be added, and counts it. */
 static void
 note_insert(QueueTable *table, const Message *m, TimestampTz now)
@@ -256,7 +171,7 @@ insert_row(QueueTable *table, const Message *message)
 	table->changed = true;
 	if (table->writer != NULL)
 	{
-		write_by_executor(table, WRITE_INSERT);
+		storage_write_by_executor(table, WRITE_INSERT);
 		return;
 	}
 	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
@@ -353,7 +268,7 @@ update_version(QueueTable *table, const Message *m, bool wait,
 	ExecStoreVirtualTuple(slot);
 	if (table->writer != NULL)
 	{
-		write_by_executor(table, WRITE_UPDATE);
+		storage_write_by_executor(table, WRITE_UPDATE);
 		/* a trigger may have prevented it */
 		return ItemPointerIsValid(&slot->tts_tid) ? TM_Ok : TM_Invisible;
 	}
@@ -372,7 +287,7 @@ delete_version(QueueTable *table, bool wait, TM_FailureData *failure)
 {
 	if (table->writer != NULL)
 	{
-		write_by_executor(table, WRITE_DELETE);
+		storage_write_by_executor(table, WRITE_DELETE);
 		return TM_Ok;
 	}
 	return table_tuple_delete(table->rel, &table->slot->tts_tid,

@@ -64,3 +64,4 @@ SELECT * FROM sqs_receive('lp', wait_time_seconds => 20);
 RESET statement_timeout;
 SELECT sqs_delete_queue('lp');
 SELECT sqs_delete_queue('lp_dlq');
+DROP FUNCTION poll(text, numeric);

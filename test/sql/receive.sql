@@ -296,3 +296,4 @@ SELECT sqs_delete_queue('brief');
 SELECT sqs_create_queue('brief');
 SELECT bodies('brief') IS NULL AS nothing;
 SELECT sqs_delete_queue('brief');
+DROP PROCEDURE work(text);

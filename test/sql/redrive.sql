@@ -203,3 +203,4 @@ SELECT sqs_delete_queue('grave');
 DROP TABLE public.moved;
 REVOKE ALL ON SCHEMA sqs FROM regress_sqs_owner;
 DROP ROLE regress_sqs_consumer, regress_sqs_owner;
+DROP FUNCTION redrive_to(text, int), note_moved();

@@ -31,7 +31,7 @@ SELECT take('rights', 0) AS h \gset
 RESET ROLE;
 
 -- every call, as every role: '+' = allowed
-CREATE TABLE call (n serial, what text, sql text);
+CREATE TEMP TABLE call (n serial, what text, sql text);
 INSERT INTO call (what, sql) VALUES
 	('send', 'SELECT FROM sqs_send(''rights'', ''x'')'),
 	('send_batch', 'SELECT FROM sqs_send_batch(''rights'', ''[{"Id": "a", "MessageBody": "x"}]'')'),

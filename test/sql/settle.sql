@@ -177,7 +177,17 @@ SELECT try_delete('other', :'h');
 SELECT sqs_create_queue('other');
 SELECT FROM sqs_send('other', 'new');
 SELECT try_delete('other', :'h');
-SELECT bodies('other');
+SELECT bodies('other', 10, 0);
+-- the same, and the queue's number comes again, too
+SELECT take('other', 0) AS h \gset
+SELECT id AS number FROM sqs.queue WHERE name = 'other' \gset
+SELECT sqs_delete_queue('other');
+SELECT setval('sqs.queue_id_seq', :number, false) = :number AS again;
+SELECT sqs_create_queue('other');
+SELECT FROM sqs_send('other', 'newest');
+SELECT try_delete('other', :'h');
+SELECT try_hide('other', :'h');
+SELECT bodies('other', 10, 0);
 SELECT sqs_delete_queue('other');
 -- queues that are none
 SELECT try_delete(NULL, 'x');
@@ -258,3 +268,4 @@ SELECT masked(try($$ SELECT sqs_delete_batch(NULL, '[]') $$));
 SELECT masked(try($$ SELECT sqs_delete_batch('nowhere', '[]') $$));
 SELECT sqs_delete_queue('s');
 SELECT sqs_delete_queue('other');
+DROP FUNCTION masked(text), try_delete(text, text), try_hide(text, text, text), batch(text[]), hide_batch(jsonb, text[]);

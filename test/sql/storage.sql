@@ -165,8 +165,8 @@ SELECT bodies('st') IS NULL AS gone;
 --
 -- Triggers
 --
-CREATE TABLE seen (what text, body text, receive_count int, role name DEFAULT current_user);
-CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE TEMP TABLE seen (what text, body text, receive_count int, role name DEFAULT current_user);
+CREATE FUNCTION st_note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF TG_OP = 'DELETE' THEN
 		INSERT INTO seen VALUES (TG_WHEN || ' ' || TG_OP, OLD.body, OLD.receive_count);
@@ -176,8 +176,8 @@ BEGIN
 	RETURN NEW;
 END
 $$;
-CREATE TRIGGER note_before BEFORE INSERT OR UPDATE OR DELETE ON :st FOR EACH ROW EXECUTE FUNCTION note();
-CREATE TRIGGER note_after AFTER INSERT OR UPDATE OR DELETE ON :st FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TRIGGER note_before BEFORE INSERT OR UPDATE OR DELETE ON :st FOR EACH ROW EXECUTE FUNCTION st_note();
+CREATE TRIGGER note_after AFTER INSERT OR UPDATE OR DELETE ON :st FOR EACH ROW EXECUTE FUNCTION st_note();
 SELECT FROM sqs_send('st', 't1');
 SELECT count(*) FROM sqs_send_many('st', '{t2, t3}');
 SELECT take('st', 0) AS h \gset
@@ -185,14 +185,37 @@ SELECT from_now(sqs_change_visibility('st', :'h', 100));
 SELECT sqs_delete('st', :'h'), sqs_delete('st', :'h') AS again;
 SELECT body FROM sqs_consume('st', 10);
 SELECT what, body, receive_count, role = current_user AS by_caller FROM seen ORDER BY body, receive_count, ctid;
+-- for each statement, which each message is; and for some columns
+TRUNCATE seen;
+DROP TRIGGER note_before ON :st;
+DROP TRIGGER note_after ON :st;
+CREATE FUNCTION st_count() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO seen VALUES (concat_ws(' ', TG_WHEN, TG_OP, TG_LEVEL));
+	RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_before BEFORE INSERT OR UPDATE OR DELETE ON :st EXECUTE FUNCTION st_count();
+CREATE TRIGGER count_after AFTER INSERT OR UPDATE OR DELETE ON :st EXECUTE FUNCTION st_count();
+CREATE TRIGGER count_leases AFTER UPDATE OF receive_count ON :st FOR EACH ROW EXECUTE FUNCTION st_count();
+CREATE TRIGGER count_bodies AFTER UPDATE OF body ON :st FOR EACH ROW EXECUTE FUNCTION st_count();
+SELECT count(*) FROM sqs_send_many('st', '{t2, t3}');
+SELECT bodies('st', 2, 0);
+SELECT count(*) FROM sqs_consume('st', 1);
+SELECT what, count(*) FROM seen GROUP BY what ORDER BY min(ctid);
+DROP TRIGGER count_before ON :st;
+DROP TRIGGER count_after ON :st;
+DROP TRIGGER count_leases ON :st;
+DROP TRIGGER count_bodies ON :st;
+SELECT sqs_purge_queue('st');
 -- it fails: so does the call, and nothing happened
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION st_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE 'no % of %', TG_OP, coalesce(NEW.body, OLD.body);
 END
 $$;
 SELECT count(*) FROM sqs_send_many('st', '{t4, t5}');
-CREATE TRIGGER refuse AFTER UPDATE ON :st FOR EACH ROW WHEN (NEW.body = 't5') EXECUTE FUNCTION refuse();
+CREATE TRIGGER refuse AFTER UPDATE ON :st FOR EACH ROW WHEN (NEW.body = 't5') EXECUTE FUNCTION st_refuse();
 SELECT try($$ SELECT FROM sqs_receive('st', 2) $$);
 SELECT bodies('st', 1, 1000);
 SELECT try($$ SELECT FROM sqs_receive('st') $$);
@@ -201,7 +224,7 @@ DROP TRIGGER refuse ON :st;
 SELECT sqs_purge_queue('st');
 TRUNCATE seen;
 -- one that is deferred fires with the commit
-CREATE CONSTRAINT TRIGGER late AFTER INSERT ON :st DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.body = 'bad') EXECUTE FUNCTION refuse();
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON :st DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.body = 'bad') EXECUTE FUNCTION st_refuse();
 BEGIN;
 SELECT FROM sqs_send('st', 'bad');
 SELECT bodies('st');
@@ -210,9 +233,7 @@ SELECT FROM sqs_send('st', 'good');
 SELECT body FROM sqs_consume('st', 10);
 DROP TRIGGER late ON :st;
 -- one that changes the row: later, another body; and one that refuses it
-DROP TRIGGER note_before ON :st;
-DROP TRIGGER note_after ON :st;
-CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION st_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.body = 'never' THEN RETURN NULL; END IF;
 	IF NEW.body = 'urgent' THEN NEW.visible_at := NEW.visible_at - interval '1 h'; END IF;
@@ -220,20 +241,20 @@ BEGIN
 	RETURN NEW;
 END
 $$;
-CREATE TRIGGER change BEFORE INSERT ON :st FOR EACH ROW EXECUTE FUNCTION change();
+CREATE TRIGGER change BEFORE INSERT ON :st FOR EACH ROW EXECUTE FUNCTION st_change();
 SELECT count(*) FROM sqs_send_many('st', '{slow, never, urgent}');
 SELECT bodies('st', 1, 0);
 SELECT body, receive_count FROM sqs_consume('st', 10) ORDER BY 1;
 DROP TRIGGER change ON :st;
-CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN NEW.body <> 'held' THEN NEW END; END $$;
-CREATE TRIGGER hold BEFORE UPDATE ON :st FOR EACH ROW EXECUTE FUNCTION hold();
+CREATE FUNCTION st_hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN NEW.body <> 'held' THEN NEW END; END $$;
+CREATE TRIGGER hold BEFORE UPDATE ON :st FOR EACH ROW EXECUTE FUNCTION st_hold();
 SELECT count(*) FROM sqs_send_many('st', '{held, free}');
 SELECT bodies('st');
 DROP TRIGGER hold ON :st;
 SELECT bodies('st');
 SELECT sqs_purge_queue('st');
 -- one that uses the queue itself: each message sent brings another, three times
-CREATE FUNCTION echo() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION st_echo() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF length(NEW.body) < 4 THEN
 		PERFORM sqs_send('st', NEW.body || '!');
@@ -241,12 +262,12 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-CREATE TRIGGER echo AFTER INSERT ON :st FOR EACH ROW EXECUTE FUNCTION echo();
+CREATE TRIGGER echo AFTER INSERT ON :st FOR EACH ROW EXECUTE FUNCTION st_echo();
 SELECT FROM sqs_send('st', 'a');
 SELECT bodies('st', 10, 0);
 DROP TRIGGER echo ON :st;
 -- and one that receives while a receive is going on, and deletes what it returns
-CREATE FUNCTION greedy() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION st_greedy() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.body = 'a' THEN
 		INSERT INTO seen SELECT 'nested', body, receive_count FROM sqs_receive('st', 2, 0);
@@ -256,7 +277,7 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-CREATE TRIGGER greedy AFTER UPDATE ON :st FOR EACH ROW EXECUTE FUNCTION greedy();
+CREATE TRIGGER greedy AFTER UPDATE ON :st FOR EACH ROW EXECUTE FUNCTION st_greedy();
 SELECT bodies('st', 10, 0);
 SELECT what, body, receive_count FROM seen;
 DROP TRIGGER greedy ON :st;
@@ -274,6 +295,12 @@ SELECT try_st($$ SELECT FROM sqs_send_many('st', '{a, much too long}') $$);
 SELECT FROM sqs_send('st', 'short');
 SELECT bodies('st', 10, 0);
 ALTER TABLE :st DROP CONSTRAINT short;
+SELECT sqs_purge_queue('st');
+ALTER TABLE :st ALTER message_group_id SET NOT NULL;
+SELECT try_st($$ SELECT FROM sqs_send('st', 'x') $$);
+SELECT FROM sqs_send('st', 'short', message_group_id => 'g');
+SELECT bodies('st', 10, 0);
+ALTER TABLE :st ALTER message_group_id DROP NOT NULL;
 ALTER TABLE :st ADD COLUMN mine text DEFAULT 'mine';
 SELECT try_st($$ SELECT FROM sqs_receive('st') $$);
 SELECT try_st($$ SELECT FROM sqs_send('st', 'x') $$);
@@ -297,6 +324,18 @@ ALTER TABLE :st DISABLE ROW LEVEL SECURITY;
 SET ROLE regress_sqs_bound;
 SELECT bodies('st', 10, 0);
 RESET ROLE;
+-- rows that are published need an identity, as ever
+SET client_min_messages = error;
+CREATE PUBLICATION regress_sqs_publication FOR TABLE :st;
+ALTER TABLE :st REPLICA IDENTITY NOTHING;
+SELECT try_st($$ SELECT FROM sqs_send('st', 'published') $$);
+SELECT try_st($$ SELECT FROM sqs_receive('st') $$);
+SELECT try_st($$ SELECT FROM sqs_consume('st') $$);
+ALTER TABLE :st REPLICA IDENTITY FULL;
+SELECT bodies('st', 1, 0);
+ALTER TABLE :st REPLICA IDENTITY DEFAULT;
+DROP PUBLICATION regress_sqs_publication;
+SELECT sqs_delete('st', receipt_handle) FROM sqs_receive('st', 10, 0) WHERE body = 'published';
 -- renamed columns are no matter; a renamed table is none
 BEGIN;
 ALTER TABLE :st RENAME COLUMN body TO x;
@@ -315,3 +354,4 @@ SELECT relpersistence FROM pg_class WHERE oid = queue_table('ul');
 SELECT FROM sqs_send('ul', 'u');
 SELECT bodies('ul', 10, 0), sqs_delete('ul', take('ul')), bodies('ul', 10, 0);
 SELECT sqs_delete_queue('ul');
+DROP FUNCTION same_bodies(text), try_st(text), st_note(), st_count(), st_refuse(), st_change(), st_hold(), st_echo(), st_greedy();
