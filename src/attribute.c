@@ -121,9 +121,8 @@ report_unknown_attribute(const char *name)
 		hint = "Only FIFO queues have this attribute.";
 	else
 		hint = "This attribute can be given only when the queue is created.";
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, hint,
-					"Unknown Attribute %s.", excerpt(name, strlen(name)));
-	pg_unreachable();
+	sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, hint,
+			  "Unknown Attribute %s.", excerpt(name, strlen(name)));
 }
 
 /* Reads "true" or "false", in any case of letters. */
@@ -153,11 +152,11 @@ parse_integer(const char *value, int32 *result)
 }
 
 /* Raises the error for a value that an attribute cannot have. */
-static void
+pg_noreturn static void
 report_value(const Attribute *a, const char *hint)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, hint,
-					"Invalid value for the parameter %s.", a->name);
+	sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, hint,
+			  "Invalid value for the parameter %s.", a->name);
 }
 
 /* Reads an integer attribute. */
@@ -245,9 +244,9 @@ check_use(const Attribute *a, bool creating, bool fifo)
 	if (a->fifo && !fifo)
 	{
 		if (a->kind == KIND_CHOICE)
-			(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, NULL,
-							"You can specify the %s only when FifoQueue is set to true.",
-							a->name);
+			sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, NULL,
+					  "You can specify the %s only when FifoQueue is set to true.",
+					  a->name);
 		report_unknown_attribute(a->name);
 	}
 	if (a->use == USE_GET ||
@@ -316,9 +315,9 @@ attributes_parse(Jsonb *input, bool creating, bool fifo, AttributeSet *set)
 	if (input == NULL)
 		return;
 	if (!JB_ROOT_IS_OBJECT(input))
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"Give an object like {\"VisibilityTimeout\": 60}.",
-						"Value for parameter Attributes is invalid. Reason: Must be a JSON object.");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "Give an object like {\"VisibilityTimeout\": 60}.",
+				  "Value for parameter Attributes is invalid. Reason: Must be a JSON object.");
 	it = JsonbIteratorInit(&input->root);
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
@@ -348,8 +347,8 @@ check_encryption(AttributeSet *set)
 	bool		enable = managed != NULL && strcmp(managed, "true") == 0;
 
 	if (key != NULL && enable)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, NULL,
-						"You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE.");
+		sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, NULL,
+				  "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE.");
 	if (key != NULL)
 	{
 		set->given[ATTRIBUTE_SQS_MANAGED_SSE_ENABLED] = true;
@@ -368,9 +367,9 @@ check_throughput(const AttributeSet *set, const AttributeSet *current)
 
 	if (limit != NULL && strcmp(limit, "perMessageGroupId") == 0 &&
 		(scope == NULL || strcmp(scope, "messageGroup") != 0))
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
-						"Set DeduplicationScope to messageGroup as well.",
-						"Invalid value for the parameter FifoThroughputLimit. Reason: perMessageGroupId is allowed only when DeduplicationScope is messageGroup.");
+		sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
+				  "Set DeduplicationScope to messageGroup as well.",
+				  "Invalid value for the parameter FifoThroughputLimit. Reason: perMessageGroupId is allowed only when DeduplicationScope is messageGroup.");
 }
 
 /*
@@ -384,8 +383,8 @@ attributes_check(AttributeSet *set, const AttributeSet *current,
 	const char *type = new_value(ATTRIBUTE_FIFO_QUEUE, set, current);
 
 	if (fifo && type != NULL && strcmp(type, "true") != 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, NULL,
-						"Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.");
+		sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, NULL,
+				  "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.");
 	check_encryption(set);
 	check_throughput(set, current);
 	if (set->given[ATTRIBUTE_REDRIVE_POLICY])

@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(sqs_set_queue_attributes);
 static char *
 unlogged_text(int32 queue_id)
 {
-	Oid			relid = catalog_relation(psprintf("queue_%d", queue_id));
+	Oid			relid = catalog_queue_table(queue_id);
 	bool		unlogged = OidIsValid(relid) &&
 		get_rel_persistence(relid) == RELPERSISTENCE_UNLOGGED;
 

@@ -127,13 +127,13 @@ wait_until(text *name, Oid relid, TimestampTz deadline)
 	TimestampTz next_due;
 	bool		found;
 
-	wait_begin(&wait, relid);
+	wait_begin(&wait, relid, false);
 	do
 	{
 		wait_prepare(&wait);
 		found = look_and_commit(name, &next_due);
 	} while (!found && wait_sleep(&wait, deadline, next_due));
-	wait_end(&wait);
+	wait_end(&wait, found);
 	return found;
 }
 

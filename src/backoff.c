@@ -20,9 +20,9 @@ static void
 check_positive(const char *parameter, int32 value)
 {
 	if (value < 1)
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				 "Value %d for parameter %s is invalid. Reason: Must be >= 1.",
-				 value, parameter);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %d for parameter %s is invalid. Reason: Must be >= 1.",
+				  value, parameter);
 }
 
 /* Raises an error unless a delay is one that a visibility timeout can have. */
@@ -30,9 +30,9 @@ static void
 check_max_seconds(int32 value)
 {
 	if (value < 1 || value > SQS_MAX_VISIBILITY_TIMEOUT)
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				 "Value %d for parameter max_seconds is invalid. Reason: Must be >= 1 and <= %d, if provided.",
-				 value, SQS_MAX_VISIBILITY_TIMEOUT);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %d for parameter max_seconds is invalid. Reason: Must be >= 1 and <= %d, if provided.",
+				  value, SQS_MAX_VISIBILITY_TIMEOUT);
 }
 
 PG_FUNCTION_INFO_V1(sqs_backoff);

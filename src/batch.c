@@ -32,13 +32,13 @@ static void parse_entry(const EntryKind *kind, int number, JsonbValue *value,
 						BatchEntry *entry);
 
 /* Raises the error of more entries than the setting allows. */
-static void
+pg_noreturn static void
 report_too_many(int n)
 {
-	sqs_fail(NULL, ERRCODE_SQS_TOO_MANY_ENTRIES,
-			 "The setting pg_sqs.max_batch_size is the most entries of a batch.",
-			 "Maximum number of entries per request are %d. You have sent %d.",
-			 sqs_max_batch_size, n);
+	sqs_error(ERRCODE_SQS_TOO_MANY_ENTRIES,
+			  "The setting pg_sqs.max_batch_size is the most entries of a batch.",
+			  "Maximum number of entries per request are %d. You have sent %d.",
+			  sqs_max_batch_size, n);
 }
 
 /*
@@ -56,11 +56,11 @@ check_array(Jsonb *entries, const EntryKind *kind)
 		 scalar.type == jbvNull))
 		report_missing_parameter("Entries");
 	if (!JB_ROOT_IS_ARRAY(entries) || JB_ROOT_IS_SCALAR(entries))
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				 "Value for parameter Entries is invalid. Reason: Must be a JSON array of objects.");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value for parameter Entries is invalid. Reason: Must be a JSON array of objects.");
 	if (JB_ROOT_COUNT(entries) == 0)
-		sqs_fail(NULL, ERRCODE_SQS_EMPTY_BATCH, NULL,
-				 "There should be at least one %s in the request.", kind->name);
+		sqs_error(ERRCODE_SQS_EMPTY_BATCH, NULL,
+				  "There should be at least one %s in the request.", kind->name);
 	if (JB_ROOT_COUNT(entries) > SQS_MAX_BATCH_SIZE)
 		report_too_many(JB_ROOT_COUNT(entries));
 }
@@ -129,11 +129,11 @@ check_members(const EntryKind *kind, int number, JsonbContainer *object)
 	{
 		JsonbIteratorNext(&it, &value, true);
 		if (!is_member(&key, kind->members))
-			sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-					 list_members(kind->members),
-					 "Value for parameter %s.%d is invalid. Reason: It has no member '%s'.",
-					 kind->name, number,
-					 excerpt(key.val.string.val, key.val.string.len));
+			sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+					  list_members(kind->members),
+					  "Value for parameter %s.%d is invalid. Reason: It has no member '%s'.",
+					  kind->name, number,
+					  excerpt(key.val.string.val, key.val.string.len));
 	}
 }
 
@@ -145,9 +145,9 @@ check_entry_id(const char *id)
 
 	if (length < 1 || length > MAX_ENTRY_ID ||
 		strspn(id, ENTRY_ID_CHARACTERS) != length)
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_BATCH_ENTRY_ID, NULL,
-				 "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most %d letters long.",
-				 MAX_ENTRY_ID);
+		sqs_error(ERRCODE_SQS_INVALID_BATCH_ENTRY_ID, NULL,
+				  "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most %d letters long.",
+				  MAX_ENTRY_ID);
 }
 
 /* Takes one entry, raising the errors that are the call's. */
@@ -159,18 +159,18 @@ parse_entry(const EntryKind *kind, int number, JsonbValue *value,
 
 	if (value->type != jbvBinary ||
 		!JsonContainerIsObject(value->val.binary.data))
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				 "Value for parameter %s.%d is invalid. Reason: Must be a JSON object.",
-				 kind->name, number);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value for parameter %s.%d is invalid. Reason: Must be a JSON object.",
+				  kind->name, number);
 	entry->object = value->val.binary.data;
 	check_members(kind, number, entry->object);
 	if (getKeyJsonValueFromContainer(entry->object, "Id", 2, &id) == NULL ||
 		id.type == jbvNull)
 		report_missing_parameter(psprintf("%s.%d.Id", kind->name, number));
 	if (id.type != jbvString)
-		sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				 "Value for parameter %s.%d.Id is invalid. Reason: Must be a string.",
-				 kind->name, number);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value for parameter %s.%d.Id is invalid. Reason: Must be a string.",
+				  kind->name, number);
 	entry->id = pnstrdup(id.val.string.val, id.val.string.len);
 	check_entry_id(entry->id);
 }
@@ -214,8 +214,8 @@ batch_check(const BatchEntry *entries, int n)
 	const BatchEntry *repeated = find_repeated(entries, n);
 
 	if (repeated != NULL)
-		sqs_fail(NULL, ERRCODE_SQS_BATCH_IDS_NOT_DISTINCT, NULL,
-				 "Id %s repeated.", repeated->id);
+		sqs_error(ERRCODE_SQS_BATCH_IDS_NOT_DISTINCT, NULL,
+				  "Id %s repeated.", repeated->id);
 	if (n > sqs_max_batch_size)
 		report_too_many(n);
 }

@@ -17,12 +17,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/relscan.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -30,14 +25,11 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -45,22 +37,6 @@
 #include "storage.h"
 
 #define CACHE_SIZE 10000		/* queues remembered at most */
-
-/* columns of sqs.queue that the path of a message needs */
-enum
-{
-	Anum_queue_id = 1,
-	Anum_queue_name = 2,
-	Anum_queue_fifo = 3,
-	Anum_queue_delay_seconds = 6,
-	Anum_queue_maximum_message_size = 7,
-	Anum_queue_message_retention_period = 8,
-	Anum_queue_receive_message_wait_time_seconds = 9,
-	Anum_queue_visibility_timeout = 10,
-	Anum_queue_dead_letter_queue = 11,
-	Anum_queue_max_receive_count = 12
-};
-
 #define NOT_NULL_COLUMNS 6		/* of a queue's table, as we make it */
 
 typedef struct CacheEntry
@@ -79,9 +55,8 @@ typedef struct RelidEntry
 static HTAB *by_name = NULL;
 static HTAB *by_relid = NULL;
 static Oid	catalog_relid = InvalidOid; /* sqs.queue */
-static Oid	catalog_name_index = InvalidOid;
 static Oid	owner_of_catalog = InvalidOid;
-static bool catalog_valid = false;	/* the three above are */
+static bool catalog_valid = false;	/* the two above are */
 static uint64 generation = 0;	/* counts changes of sqs.queue */
 static uint64 invalidations = 0;	/* of relations, that we heard of */
 
@@ -155,6 +130,16 @@ catalog_relation(const char *name)
 	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
 }
 
+/* OID of the table of queue N, or InvalidOid. */
+Oid
+catalog_queue_table(int32 id)
+{
+	char		name[NAMEDATALEN];
+
+	snprintf(name, sizeof(name), "queue_%d", id);
+	return catalog_relation(name);
+}
+
 /* The owner of a table; InvalidOid if it is gone. */
 Oid
 catalog_table_owner(Oid relid)
@@ -189,7 +174,6 @@ find_catalog(void)
 				errhint("Run CREATE EXTENSION pg_sqs."));
 	owner_of_catalog = catalog_table_owner(relid);
 	catalog_relid = relid;
-	catalog_name_index = catalog_relation("queue_name_key");
 	catalog_valid = true;
 	worker_announce_use();
 }
@@ -289,8 +273,7 @@ load_table(Queue *queue)
 
 	snprintf(name, sizeof(name), "queue_%d_seq", queue->id);
 	queue->sequence = catalog_relation(name);
-	snprintf(name, sizeof(name), "queue_%d", queue->id);
-	queue->relid = catalog_relation(name);
+	queue->relid = catalog_queue_table(queue->id);
 	if (!OidIsValid(queue->relid) || !OidIsValid(queue->sequence))
 		return false;
 	rel = try_relation_open(queue->relid, AccessShareLock);
@@ -304,73 +287,6 @@ load_table(Queue *queue)
 	identity_resume(&own);
 	relation_close(rel, AccessShareLock);
 	return true;
-}
-
-/* Copies the row of sqs.queue. */
-static void
-load_row(HeapTuple tuple, TupleDesc desc, Queue *queue)
-{
-	bool		isnull;
-	Datum		value;
-
-#define INT_COLUMN(n) DatumGetInt32(heap_getattr(tuple, n, desc, &isnull))
-	queue->id = INT_COLUMN(Anum_queue_id);
-	queue->fifo = DatumGetBool(heap_getattr(tuple, Anum_queue_fifo, desc, &isnull));
-	queue->delay_seconds = INT_COLUMN(Anum_queue_delay_seconds);
-	queue->maximum_message_size = INT_COLUMN(Anum_queue_maximum_message_size);
-	queue->message_retention_period = INT_COLUMN(Anum_queue_message_retention_period);
-	queue->receive_message_wait_time_seconds =
-		INT_COLUMN(Anum_queue_receive_message_wait_time_seconds);
-	queue->visibility_timeout = INT_COLUMN(Anum_queue_visibility_timeout);
-	queue->dead_letter_queue[0] = '\0';
-	queue->max_receive_count = 0;
-	value = heap_getattr(tuple, Anum_queue_dead_letter_queue, desc, &isnull);
-	if (!isnull)
-	{
-		char	   *target = TextDatumGetCString(value);
-
-		strlcpy(queue->dead_letter_queue, target, SQS_MAX_NAME + 1);
-		pfree(target);
-		queue->max_receive_count = INT_COLUMN(Anum_queue_max_receive_count);
-	}
-#undef INT_COLUMN
-}
-
-/*
- * Reads a queue from sqs.queue; false if there is none of that name.  The scan
- * returns every version and visibility is tested here: at SERIALIZABLE an MVCC
- * scan would have sessions that create or change other queues conflict with
- * this one.
- */
-static bool
-load_queue(const char *name, Queue *queue)
-{
-	Relation	rel;
-	Snapshot	snapshot;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
-	bool		found;
-
-	rel = table_open(catalog_relid, AccessShareLock);
-	ScanKeyInit(&key, Anum_queue_name, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(name));
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	scan = systable_beginscan(rel, catalog_name_index, true, SnapshotAny, 1, &key);
-	do
-		tuple = systable_getnext(scan);
-	while (HeapTupleIsValid(tuple) &&
-		   !table_tuple_satisfies_snapshot(rel, scan->slot, snapshot));
-	found = HeapTupleIsValid(tuple);
-	if (found)
-	{
-		strlcpy(queue->name, name, sizeof(queue->name));
-		load_row(tuple, RelationGetDescr(rel), queue);
-	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
-	return found;
 }
 
 /*
@@ -419,7 +335,7 @@ catalog_find(const char *name, Queue *queue)
 	for (;;)
 	{
 		queue->invalidations = invalidations;
-		if (!load_queue(name, queue))
+		if (!catalog_read(name, queue))
 			return false;
 		if (load_table(queue))
 			break;
@@ -445,10 +361,9 @@ catalog_is_current(const Queue *queue)
 void
 report_missing_queue(void)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_NON_EXISTENT_QUEUE,
-					"SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
-					"The specified queue does not exist.");
-	pg_unreachable();
+	sqs_error(ERRCODE_SQS_NON_EXISTENT_QUEUE,
+			  "SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
+			  "The specified queue does not exist.");
 }
 
 /* Finds the queue that a call names, or raises its error. */

@@ -49,6 +49,11 @@ typedef struct Failure
 extern bool sqs_fail(Failure *failure, int sqlstate, const char *hint,
 					 const char *format,...) pg_attribute_printf(4, 5);
 extern const char *sqs_error_code(int sqlstate);
+#define sqs_error(...) \
+	do { \
+		(void) sqs_fail(NULL, __VA_ARGS__); \
+		pg_unreachable(); \
+	} while (0)
 extern bool fail_missing_parameter(Failure *failure, const char *name);
 pg_noreturn extern void report_missing_parameter(const char *name);
 

@@ -37,16 +37,6 @@
 
 PG_FUNCTION_INFO_V1(sqs_maintain);
 
-/* The table of a queue's number. */
-static Oid
-find_table(int32 id)
-{
-	char		name[NAMEDATALEN];
-
-	snprintf(name, sizeof(name), "queue_%d", id);
-	return catalog_relation(name);
-}
-
 /* The queues there are. */
 List *
 maintain_list(void)
@@ -68,13 +58,13 @@ maintain_list(void)
 		queue->dead_letter_id = pg_strtoint32(sql_value(&rows, i, 1));
 		strlcpy(queue->name, sql_value(&rows, i, 2), sizeof(queue->name));
 		queue->modified_at = strtoi64(sql_value(&rows, i, 3), NULL, 10);
-		queue->relid = find_table(queue->id);
+		queue->relid = catalog_queue_table(queue->id);
 		list = lappend(list, queue);
 	}
 	return list;
 }
 
-/* Locks a table to change it, if nobody is in the way; false if somebody is. */
+/* Locks a table to change it; false if somebody is in the way. */
 static bool
 lock_at_once(Oid relid)
 {
@@ -107,14 +97,22 @@ maintain_begin(Maintenance *m, const ListedQueue *listed)
 	return false;
 }
 
-/* Ends it, and goes back to be who we were. */
+/*
+ * Ends it, and goes back to be who we were.  Where nothing was changed, the
+ * table's locks are released: one pass may meet more queues than the server
+ * has room for locks.
+ */
 void
 maintain_end(Maintenance *m)
 {
+	bool		unlock = m->changed == 0 && !m->redriving;
+
 	if (m->redriving)
 		redrive_close(&m->redrive);
 	if (m->table != NULL)
-		storage_close(m->table, false);
+		storage_close(m->table, unlock);
+	if (unlock)
+		UnlockRelationOid(m->listed->relid, RowExclusiveLock);
 	m->redriving = false;
 	m->table = NULL;
 	identity_resume(&m->own);
@@ -128,7 +126,7 @@ open_redrive(Maintenance *m)
 		return m->redriving;
 	if (m->listed->dead_letter_id == 0)
 		m->no_redrive = true;
-	else if (!lock_at_once(find_table(m->listed->dead_letter_id)))
+	else if (!lock_at_once(catalog_queue_table(m->listed->dead_letter_id)))
 		m->redrive_busy = true;
 	else
 	{

@@ -29,7 +29,6 @@
 
 #include "compat.h"
 #include "pg_sqs.h"
-#include "sql.h"
 
 #define SMALL_QUEUE 1000		/* messages counted for every question */
 #define METRICS_COLUMNS 13		/* of sqs.metrics() */
@@ -208,10 +207,9 @@ metrics_in_flight_left(const Queue *queue, QueueTable *table)
 void
 metrics_report_over_limit(void)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_OVER_LIMIT,
-					"The setting pg_sqs.max_inflight is the most messages of a queue that may be in flight.",
-					"Too many messages have been received without being deleted. Please delete your received messages or let them timeout before receiving more.");
-	pg_unreachable();
+	sqs_error(ERRCODE_SQS_OVER_LIMIT,
+			  "The setting pg_sqs.max_inflight is the most messages of a queue that may be in flight.",
+			  "Too many messages have been received without being deleted. Please delete your received messages or let them timeout before receiving more.");
 }
 
 /*
@@ -249,14 +247,6 @@ metrics_refresh(Queue *queue)
 	if (!xact_own_metrics(queue->relid, own) &&
 		shmem_count_is_due(queue->relid, GetCurrentTimestamp()))
 		recount(queue);
-}
-
-/* Names of all queues, in byte order. */
-static SqlResult
-queue_names(void)
-{
-	return sql_run(SQL_LIST, "SELECT name FROM sqs.queue ORDER BY name",
-				   0, NULL);
 }
 
 /* Returns the row of a queue. */
@@ -300,16 +290,15 @@ return_metrics(FunctionCallInfo fcinfo, Queue *queue)
 Datum
 sqs_metrics(PG_FUNCTION_ARGS)
 {
-	SqlResult	names;
+	ListCell   *lc;
 
 	result_begin(fcinfo, METRICS_COLUMNS);
-	names = queue_names();
-	for (int i = 0; i < names.rows; i++)
+	foreach(lc, catalog_names(NULL, NULL))
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(sql_value(&names, i, 0), &queue) && may_count_messages(&queue))
+		if (catalog_find(lfirst(lc), &queue) && may_count_messages(&queue))
 			return_metrics(fcinfo, &queue);
 	}
 	return (Datum) 0;
@@ -319,14 +308,14 @@ sqs_metrics(PG_FUNCTION_ARGS)
 static void
 reset_all(void)
 {
-	SqlResult	names = queue_names();
+	ListCell   *lc;
 
-	for (int i = 0; i < names.rows; i++)
+	foreach(lc, catalog_names(NULL, NULL))
 	{
 		Queue		queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (catalog_find(sql_value(&names, i, 0), &queue) &&
+		if (catalog_find(lfirst(lc), &queue) &&
 			owns_queue(&queue))
 			shmem_reset_counters(queue.relid);
 	}

@@ -66,12 +66,12 @@ PG_FUNCTION_INFO_V1(sqs_remove_permission);
 PG_FUNCTION_INFO_V1(sqs_list_permissions);
 
 /* Raises the error for a label that cannot be. */
-static void
+pg_noreturn static void
 report_label(const char *label, const char *reason)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-					"Value %s for parameter Label is invalid. Reason: %s",
-					excerpt(label, strlen(label)), reason);
+	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+			  "Value %s for parameter Label is invalid. Reason: %s",
+			  excerpt(label, strlen(label)), reason);
 }
 
 /* Reads the label; it has the form of a queue's name. */
@@ -110,11 +110,10 @@ find_action(const char *name)
 	for (int i = 0; i < lengthof(actions); i++)
 		if (strcmp(actions[i].name, name) == 0)
 			return &actions[i];
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-					"Actions that can be granted: SendMessage, ReceiveMessage, DeleteMessage, ChangeMessageVisibility, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, *.",
-					"Value SQS:%s for parameter ActionName is invalid. Reason: Only the queue owner is allowed to invoke this action.",
-					excerpt(name, strlen(name)));
-	return NULL;
+	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+			  "Actions that can be granted: SendMessage, ReceiveMessage, DeleteMessage, ChangeMessageVisibility, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, *.",
+			  "Value SQS:%s for parameter ActionName is invalid. Reason: Only the queue owner is allowed to invoke this action.",
+			  excerpt(name, strlen(name)));
 }
 
 /* Refuses too many actions, and those that cannot be granted. */
@@ -124,10 +123,10 @@ check_actions(char **names, int n)
 	for (int i = 0; i < n; i++)
 		(void) find_action(names[i]);
 	if (n > MAX_ACTIONS)
-		(void) sqs_fail(NULL, ERRCODE_SQS_OVER_LIMIT,
-						"The action * stands for all.",
-						"%d Actions were found, maximum allowed is %d.",
-						n, MAX_ACTIONS);
+		sqs_error(ERRCODE_SQS_OVER_LIMIT,
+				  "The action * stands for all.",
+				  "%d Actions were found, maximum allowed is %d.",
+				  n, MAX_ACTIONS);
 }
 
 /* OID of a role by name; 0 = public. */

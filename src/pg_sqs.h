@@ -96,9 +96,14 @@ extern void catalog_get(text *name, Queue *queue);
 pg_noreturn extern void report_missing_queue(void);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
+extern Oid	catalog_queue_table(int32 id);
 extern Oid	catalog_table_owner(Oid relid);
 extern uint64 catalog_generation(void);
 extern Oid	catalog_owner(void);
+
+/* in catalog_read.c */
+extern bool catalog_read(const char *name, Queue *queue);
+extern List *catalog_names(const char *prefix, const char *dead_letter_queue);
 
 /* in privilege.c */
 extern bool may_count_messages(const Queue *queue);
@@ -327,6 +332,7 @@ extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 /* in result.c: sets of rows; natts is what the caller's arrays hold */
 extern void result_begin(FunctionCallInfo fcinfo, int natts);
 extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
+extern void result_names(FunctionCallInfo fcinfo, const List *names);
 
 /* in attribute.c: queue attributes */
 extern bool parse_boolean(const char *value, bool *result);
@@ -484,11 +490,11 @@ typedef struct WaitState
 	bool		enlisted;		/* others wake us */
 } WaitState;
 
-extern void wait_begin(WaitState *state, Oid relid);
+extern void wait_begin(WaitState *state, Oid relid, bool takes);
 extern void wait_prepare(WaitState *state);
 extern bool wait_sleep(WaitState *state, TimestampTz deadline,
 					   TimestampTz next_due);
-extern void wait_end(WaitState *state);
+extern void wait_end(WaitState *state, bool more);
 
 /* in metrics.c: how many messages there are */
 extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,

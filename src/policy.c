@@ -113,16 +113,16 @@ parse_target(const char *arn, char **name)
 }
 
 /* Raises the error for a RedrivePolicy that is JSON but cannot be. */
-static void
+pg_noreturn static void
 report_redrive_policy(const char *input, const char *hint, const char *reason)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
-					"Value %s for parameter RedrivePolicy is invalid. Reason: %s",
-					excerpt(input, strlen(input)), reason);
+	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
+			  "Value %s for parameter RedrivePolicy is invalid. Reason: %s",
+			  excerpt(input, strlen(input)), reason);
 }
 
 /* Raises the error for a target that is not a queue of this database. */
-static void
+pg_noreturn static void
 report_target(const char *input, TargetForm form)
 {
 	const char *hint = psprintf("Give the name of a queue, or an ARN like \"%s\".",
@@ -162,7 +162,6 @@ parse_max_receive_count(const char *input, const JsonbValue *value)
 	report_redrive_policy(input, NULL,
 						  psprintf("Invalid value for maxReceiveCount: %s, valid values are from 1 to %d both inclusive.",
 								   text, MAX_RECEIVE_COUNT));
-	return NULL;
 }
 
 /* Reads a RedrivePolicy into the columns that hold it; "" = none. */
@@ -177,9 +176,9 @@ redrive_policy_parse(const char *input, char **columns)
 		return;
 	policy = parse_object(input);
 	if (policy == NULL)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"Give an object like {\"deadLetterTargetArn\": \"name\", \"maxReceiveCount\": 5}.",
-						"Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map.");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "Give an object like {\"deadLetterTargetArn\": \"name\", \"maxReceiveCount\": 5}.",
+				  "Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map.");
 	for (int i = 0; i < 2; i++)
 		if (json_member(policy, names[i], &values[i]) == NULL)
 			report_redrive_policy(input, NULL,
@@ -257,17 +256,17 @@ redrive_policy_text(char *const *columns)
 }
 
 /* Raises the error for a RedriveAllowPolicy that cannot be. */
-static void
+pg_noreturn static void
 report_redrive_allow_policy(const char *reason)
 {
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
-					"Give an object like {\"redrivePermission\": \"byQueue\", \"sourceQueueArns\": [\"name\"]}.",
-					"Invalid value for the parameter RedriveAllowPolicy. Reason: %s",
-					reason);
+	sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
+			  "Give an object like {\"redrivePermission\": \"byQueue\", \"sourceQueueArns\": [\"name\"]}.",
+			  "Invalid value for the parameter RedriveAllowPolicy. Reason: %s",
+			  reason);
 }
 
 /* Raises the error for a RedriveAllowPolicy of the wrong shape. */
-static void
+pg_noreturn static void
 report_redrive_allow_format(void)
 {
 	report_redrive_allow_policy("Amazon SQS can't create the redrive allow policy, as it's in an unsupported format.");
@@ -397,9 +396,9 @@ static void
 check_policy_count(const char *what, const char *count, int max)
 {
 	if (atoi(count) > max)
-		(void) sqs_fail(NULL, ERRCODE_SQS_OVER_LIMIT, NULL,
-						"%s %s were found in the policy, maximum allowed is %d.",
-						count, what, max);
+		sqs_error(ERRCODE_SQS_OVER_LIMIT, NULL,
+				  "%s %s were found in the policy, maximum allowed is %d.",
+				  count, what, max);
 }
 
 /* Checks a Policy; it is kept and shown, GRANT is what decides. */
@@ -409,13 +408,13 @@ policy_check(const char *input)
 	SqlResult	counts;
 
 	if (strlen(input) > MAX_POLICY_BYTES)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, NULL,
-						"Invalid value for the parameter Policy. Reason: Must be at most %d bytes.",
-						MAX_POLICY_BYTES);
+		sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE, NULL,
+				  "Invalid value for the parameter Policy. Reason: Must be at most %d bytes.",
+				  MAX_POLICY_BYTES);
 	if (parse_object(input) == NULL)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
-						"A policy is a JSON object, or its text.",
-						"Invalid value for the parameter Policy.");
+		sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_VALUE,
+				  "A policy is a JSON object, or its text.",
+				  "Invalid value for the parameter Policy.");
 	counts = sql_run(SQL_LIST,
 					 "SELECT jsonb_array_length(jsonb_path_query_array(p, '$.Statement[*]')),"
 					 " jsonb_array_length(jsonb_path_query_array(p, '$.Statement[*].Principal.*[*]')),"
@@ -431,16 +430,9 @@ Datum
 sqs_list_dead_letter_source_queues(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
-	const char *name = queue.name;
-	SqlResult	sources;
 
 	catalog_get(text_argument(fcinfo, 0), &queue);
 	check_queue_privilege(&queue, ACL_SELECT);
-	sources = sql_run(SQL_LIST,
-					  "SELECT q.name FROM sqs.queue q"
-					  " WHERE q.dead_letter_queue = $1"
-					  " AND to_regclass('sqs.queue_' || q.id) IS NOT NULL"
-					  " ORDER BY q.name", 1, &name);
-	sql_return_column(fcinfo, &sources);
+	result_names(fcinfo, catalog_names(NULL, queue.name));
 	PG_RETURN_NULL();
 }

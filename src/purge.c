@@ -38,10 +38,10 @@ check_purged_lately(const Queue *queue)
 				"SELECT FROM sqs.queue WHERE id = $1::int4"
 				" AND purged_at > clock_timestamp() - make_interval(secs => $2::float8)",
 				2, args).rows > 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_PURGE_QUEUE_IN_PROGRESS,
-						"Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
-						"Only one PurgeQueue operation on %s is allowed every %d seconds.",
-						queue->name, sqs_cooldown);
+		sqs_error(ERRCODE_SQS_PURGE_QUEUE_IN_PROGRESS,
+				  "Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
+				  "Only one PurgeQueue operation on %s is allowed every %d seconds.",
+				  queue->name, sqs_cooldown);
 	sql_run(SQL_ROW,
 			"UPDATE sqs.queue SET purged_at = clock_timestamp()"
 			" WHERE " SQL_THE_QUEUE, 1, args);

@@ -79,12 +79,12 @@ check_queue_name(const char *name, bool fifo)
 	if (queue_name_is_valid(name, fifo))
 		return;
 	if (fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length");
 	if (length > suffix && strcmp(name + length - suffix, SQS_FIFO_SUFFIX) == 0)
 		hint = "A FIFO queue also needs the attribute FifoQueue = true.";
-	(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
-					"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
+	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
+			  "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
 }
 
 /*
@@ -119,9 +119,9 @@ static void
 refuse_fifo(bool fifo)
 {
 	if (fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_UNSUPPORTED_OPERATION,
-						"Create a standard queue: leave out FifoQueue and the suffix .fifo.",
-						"FIFO queues are not supported by this version of pg_sqs.");
+		sqs_error(ERRCODE_SQS_UNSUPPORTED_OPERATION,
+				  "Create a standard queue: leave out FifoQueue and the suffix .fifo.",
+				  "FIFO queues are not supported by this version of pg_sqs.");
 }
 
 /* The number of the queue whose row has this name; 0 = none. */
@@ -133,13 +133,6 @@ find_row(const char *name)
 							  1, &name);
 
 	return row.rows > 0 ? pg_strtoint32(sql_value(&row, 0, 0)) : 0;
-}
-
-/* OID of the table of queue N, or InvalidOid. */
-static Oid
-find_table(int32 id)
-{
-	return catalog_relation(psprintf("queue_%d", id));
 }
 
 /* Removes what the catalog has of a queue. */
@@ -167,10 +160,10 @@ check_deleted_lately(const char *name)
 				"SELECT FROM sqs.deleted_queue WHERE name = $1"
 				" AND deleted_at > clock_timestamp() - make_interval(secs => $2::float8)",
 				2, args).rows > 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_QUEUE_DELETED_RECENTLY,
-						"Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
-						"You must wait %d seconds after deleting a queue before you can create another with the same name.",
-						sqs_cooldown);
+		sqs_error(ERRCODE_SQS_QUEUE_DELETED_RECENTLY,
+				  "Setting pg_sqs.cooldown is this time in seconds; 0 turns it off.",
+				  "You must wait %d seconds after deleting a queue before you can create another with the same name.",
+				  sqs_cooldown);
 }
 
 /* Remembers that a queue of this name was deleted, and forgets older ones. */
@@ -289,7 +282,7 @@ create_table(int32 id, const char *name, bool unlogged)
 	}
 	PG_END_TRY();
 	/* an earlier table may have had the same OID */
-	shmem_drop(find_table(id));
+	shmem_drop(catalog_queue_table(id));
 }
 
 /* Raises an error if a queue that exists differs from what is asked for. */
@@ -302,10 +295,10 @@ confirm_queue(int32 id, const AttributeSet *set)
 	attributes_load(id, &current);
 	differs = attributes_compare(set, &current);
 	if (differs >= 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_QUEUE_ALREADY_EXISTS,
-						"Use sqs_set_queue_attributes() to change the attributes of a queue.",
-						"A queue already exists with the same name and a different value for attribute %s",
-						attribute_table[differs].name);
+		sqs_error(ERRCODE_SQS_QUEUE_ALREADY_EXISTS,
+				  "Use sqs_set_queue_attributes() to change the attributes of a queue.",
+				  "A queue already exists with the same name and a different value for attribute %s",
+				  attribute_table[differs].name);
 }
 
 /* Makes a queue whose name is free. */
@@ -345,7 +338,7 @@ sqs_create_queue(PG_FUNCTION_ARGS)
 
 	queue_lock(name);
 	id = find_row(name);
-	if (id != 0 && OidIsValid(find_table(id)))
+	if (id != 0 && OidIsValid(catalog_queue_table(id)))
 		confirm_queue(id, &set);
 	else
 	{
@@ -362,7 +355,7 @@ drop_table(const char *name, int32 id)
 {
 	Queue		queue = {0};
 
-	queue.relid = find_table(id);
+	queue.relid = catalog_queue_table(id);
 	if (!OidIsValid(queue.relid))
 		return;
 	strlcpy(queue.name, name, sizeof(queue.name));
@@ -397,14 +390,6 @@ sqs_delete_queue(PG_FUNCTION_ARGS)
 Datum
 sqs_list_queues(PG_FUNCTION_ARGS)
 {
-	const char *prefix = PG_ARGISNULL(0) ? "" : string_argument(fcinfo, 0);
-	SqlResult	names;
-
-	names = sql_run(SQL_LIST,
-					"SELECT q.name FROM sqs.queue q"
-					" WHERE starts_with(q.name, $1)"
-					" AND to_regclass('sqs.queue_' || q.id) IS NOT NULL"
-					" ORDER BY q.name", 1, &prefix);
-	sql_return_column(fcinfo, &names);
+	result_names(fcinfo, catalog_names(string_argument(fcinfo, 0), NULL));
 	PG_RETURN_NULL();
 }

@@ -47,6 +47,8 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	bool		waits;			/* for messages, with others maybe */
+	bool		more;			/* there was one after those found */
 	LostList	lost;			/* of the queue */
 	int			found;
 	bool		only_leases;	/* it wrote nothing that must not be lost */
@@ -266,6 +268,8 @@ walk(Receive *r, Position from)
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
+	r->more = r->waits && r->found == r->max &&
+		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
 	if (r->redriving)
 		redrive_close(&r->redrive);
@@ -350,7 +354,8 @@ receive_until(Receive *r, TimestampTz deadline)
 {
 	WaitState	wait;
 
-	wait_begin(&wait, r->queue.relid);
+	r->waits = true;
+	wait_begin(&wait, r->queue.relid, true);
 	for (;;)
 	{
 		TimestampTz due;
@@ -367,7 +372,7 @@ receive_until(Receive *r, TimestampTz deadline)
 			break;
 		open_queue(r);
 	}
-	wait_end(&wait);
+	wait_end(&wait, r->more);
 	if (r->found > 0)
 		storage_close(r->table, false);
 }
@@ -377,10 +382,10 @@ static void
 check_max(int32 value)
 {
 	if (value < 1 || value > sqs_max_batch_size)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"The setting pg_sqs.max_batch_size is the most messages of one receive.",
-						"Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
-						value, sqs_max_batch_size);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "The setting pg_sqs.max_batch_size is the most messages of one receive.",
+				  "Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
+				  value, sqs_max_batch_size);
 }
 
 /* Checks a number of seconds that may be left out. */
@@ -388,9 +393,9 @@ void
 check_seconds(const char *parameter, int32 value, int32 max)
 {
 	if (value < 0 || value > max)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
-						value, parameter, max);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
+				  value, parameter, max);
 }
 
 /* Refuses ReceiveRequestAttemptId, which only FIFO queues know. */
@@ -400,10 +405,10 @@ check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)
 	char	   *id = string_argument(fcinfo, n);
 
 	if (id != NULL && !queue->fifo)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"Only FIFO queues take a ReceiveRequestAttemptId.",
-						"Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
-						excerpt(id, strlen(id)));
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "Only FIFO queues take a ReceiveRequestAttemptId.",
+				  "Value %s for parameter ReceiveRequestAttemptId is invalid. Reason: The request include parameter that is not valid for this queue type.",
+				  excerpt(id, strlen(id)));
 }
 
 /* Takes the arguments that all three functions have in common. */

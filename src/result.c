@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
+#include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
 #include "pg_sqs.h"
@@ -62,4 +63,20 @@ result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 		MemoryContextSwitchTo(caller);
 	}
 	tuplestore_putvalues(info->setResult, info->expectedDesc, values, nulls);
+}
+
+/* Returns a set of names. */
+void
+result_names(FunctionCallInfo fcinfo, const List *names)
+{
+	ListCell   *lc;
+
+	result_begin(fcinfo, 1);
+	foreach(lc, names)
+	{
+		Datum		value = CStringGetTextDatum(lfirst(lc));
+		bool		null = false;
+
+		result_row(fcinfo, &value, &null);
+	}
 }

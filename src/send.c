@@ -298,10 +298,10 @@ check_batch_size(const Send *sends, int n)
 	for (int i = 0; i < n; i++)
 		total += sends[i].size;
 	if (total > SQS_MAX_BATCH_BYTES)
-		(void) sqs_fail(NULL, ERRCODE_SQS_BATCH_TOO_LONG,
-						"Send fewer messages in a call, or use sqs_send_many().",
-						"Batch requests cannot be longer than %d bytes. You have sent " INT64_FORMAT " bytes.",
-						SQS_MAX_BATCH_BYTES, total);
+		sqs_error(ERRCODE_SQS_BATCH_TOO_LONG,
+				  "Send fewer messages in a call, or use sqs_send_many().",
+				  "Batch requests cannot be longer than %d bytes. You have sent " INT64_FORMAT " bytes.",
+				  SQS_MAX_BATCH_BYTES, total);
 }
 
 /* Sends the entries that passed, and fills in their results. */

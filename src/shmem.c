@@ -329,7 +329,8 @@ assign_slot(QueueSlot *slot, Oid relid, TimestampTz now)
 	slot->generation++;
 	slot->start = POSITION_MIN;
 	slot->used_cells = 0;
-	slot->first_pin = slot->first_waiter = slot->last_waiter = -1;
+	slot->first_pin = -1;
+	slot->first_waiter = slot->last_waiter = slot->watcher = -1;
 	slot->unknown = max_prepared_xacts > 0 ?
 		ReadNextTransactionId() : InvalidTransactionId;
 	slot->pins_checked = slot->healed = 0;

@@ -40,6 +40,7 @@ typedef struct QueueSlot
 	int			first_pin;		/* -1 = none */
 	int			first_waiter;	/* -1 = none */
 	int			last_waiter;
+	int			watcher;		/* the waiter that looks by itself; -1 = none */
 	TransactionId unknown;		/* prepared transactions up to this one may
 								 * have done what nobody here remembers */
 	TimestampTz pins_checked;
@@ -80,10 +81,11 @@ typedef struct Waiter
 	int			slot;			/* -1 = does not wait */
 	int			prev;
 	int			next;
-	bool		looking;		/* awake, with a snapshot it took before */
+	bool		takes;			/* messages, and does not only look at them */
+	bool		looking;		/* awake, maybe with its snapshot taken */
 	bool		woken;			/* must look again */
-	TimestampTz due;			/* when it will look by itself: no later than
-								 * any message becomes due it is to meet */
+	TimestampTz due;			/* when it will look by itself; DT_NOEND = not
+								 * before it is woken */
 } Waiter;
 
 /* a receive that was rolled back */

@@ -170,17 +170,3 @@ sql_array(ArrayType *array)
 {
 	return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(array));
 }
-
-/* Returns a set of text: the first column of a result. */
-void
-sql_return_column(FunctionCallInfo fcinfo, const SqlResult *result)
-{
-	result_begin(fcinfo, 1);
-	for (int i = 0; i < result->rows; i++)
-	{
-		Datum		value = CStringGetTextDatum(sql_value(result, i, 0));
-		bool		null = false;
-
-		result_row(fcinfo, &value, &null);
-	}
-}

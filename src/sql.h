@@ -44,6 +44,5 @@ extern SqlResult sql_run(SqlMode mode, const char *statement, int n,
 						 const char *const *args);
 extern SqlResult sql_queue_row(const char *statement, int32 queue_id);
 extern char *sql_array(ArrayType *array);
-extern void sql_return_column(FunctionCallInfo fcinfo, const SqlResult *result);
 
 #endif							/* SQL_H */

@@ -52,6 +52,8 @@
 #include "pg_sqs.h"
 #include "storage.h"
 
+#define MANY_DEAD 1000			/* dead entries that a look ahead may meet */
+
 static const Oid column_types[Natts_message] = {
 	INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, INT4OID, INT4OID,
 	TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID,
@@ -326,7 +328,24 @@ storage_scan_end(QueueTable *table)
 	table->scan = NULL;
 }
 
-/* When the next message falls due after a time; DT_NOEND if none does. */
+/* Whether an entry of a scan leads to a row that is to be seen. */
+static bool
+entry_is_live(QueueTable *table, IndexScanDesc scan)
+{
+	do
+	{
+		if (index_fetch_heap(scan, table->slot) && row_is_visible(table))
+			return true;
+	} while (scan->xs_heap_continue);
+	return false;
+}
+
+/*
+ * When to look for messages again: as soon as the next one falls due after a
+ * time; DT_NOEND if none does.  Messages deleted while they were in flight
+ * have left entries ahead.  If there are many, the time is that of one of
+ * them: no message falls due before.
+ */
 TimestampTz
 storage_next_due(QueueTable *table, TimestampTz after)
 {
@@ -338,17 +357,18 @@ storage_next_due(QueueTable *table, TimestampTz after)
 				TimestampTzGetDatum(after));
 	scan = index_beginscan(table->rel, table->due, scan_snapshot(table),
 						   NULL, 1, 0);
+	scan->xs_want_itup = true;
 	index_rescan(scan, &key, 1, NULL, 0);
-	while (due == DT_NOEND &&
-		   index_getnext_slot(scan, ForwardScanDirection, table->slot))
+	for (int i = 0; due == DT_NOEND &&
+		 index_getnext_tid(scan, ForwardScanDirection) != NULL; i++)
 	{
 		bool		isnull;
 
 		CHECK_FOR_INTERRUPTS();
-		if (row_is_visible(table))
-			due = DatumGetTimestampTz(slot_getattr(table->slot,
-												   Anum_message_visible_at,
-												   &isnull));
+		if (i == MANY_DEAD || entry_is_live(table, scan))
+			due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
+													scan->xs_itupdesc,
+													&isnull));
 	}
 	index_endscan(scan);
 	return due;

@@ -34,9 +34,9 @@ check_tag_key(const char *key)
 	int			length = pg_mbstrlen(key);
 
 	if (length < 1 || length > MAX_TAG_KEY)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"Tag keys must be between 1 and %d characters in length.",
-						MAX_TAG_KEY);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Tag keys must be between 1 and %d characters in length.",
+				  MAX_TAG_KEY);
 }
 
 /* Checks a tag to be set. */
@@ -45,18 +45,18 @@ check_tag(const char *key, const char *value)
 {
 	check_tag_key(key);
 	if (pg_strncasecmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"Value %s for parameter Key is invalid. Reason: The prefix aws: is reserved.",
-						key);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %s for parameter Key is invalid. Reason: The prefix aws: is reserved.",
+				  key);
 	if (value == NULL)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"The value of a tag is a JSON string, number or boolean.",
-						"Value for tag %s is invalid. Reason: Must be a string.",
-						key);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "The value of a tag is a JSON string, number or boolean.",
+				  "Value for tag %s is invalid. Reason: Must be a string.",
+				  key);
 	if (pg_mbstrlen(value) > MAX_TAG_VALUE)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-						"Tag values must be between 0 and %d characters in length.",
-						MAX_TAG_VALUE);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Tag values must be between 0 and %d characters in length.",
+				  MAX_TAG_VALUE);
 }
 
 /* Refuses more tags than a queue can have. */
@@ -64,9 +64,9 @@ static void
 check_tag_count(int n, const char *queue_name)
 {
 	if (n > MAX_TAGS)
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						psprintf("A queue has at most %d tags.", MAX_TAGS),
-						"Too many tags added for queue %s.", queue_name);
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  psprintf("A queue has at most %d tags.", MAX_TAGS),
+				  "Too many tags added for queue %s.", queue_name);
 }
 
 /* Adds a string to a JSON object being built. */
@@ -91,9 +91,9 @@ tags_parse(Jsonb *input, const char *queue_name)
 	JsonbValue	v;
 
 	if (input != NULL && !JB_ROOT_IS_OBJECT(input))
-		(void) sqs_fail(NULL, ERRCODE_SQS_INVALID_PARAMETER_VALUE,
-						"Give an object like {\"team\": \"billing\"}.",
-						"Value for parameter Tags is invalid. Reason: Must be a JSON object.");
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE,
+				  "Give an object like {\"team\": \"billing\"}.",
+				  "Value for parameter Tags is invalid. Reason: Must be a JSON object.");
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	it = input ? JsonbIteratorInit(&input->root) : NULL;
 	while (it != NULL &&

@@ -6,7 +6,7 @@
  * A receive that found nothing sleeps and looks again, for as long as it was
  * told to wait:
  *
- *		wait_begin(&state, relid);
+ *		wait_begin(&state, relid, true);
  *		for (;;)
  *		{
  *			wait_prepare(&state);
@@ -14,20 +14,22 @@
  *			if (!wait_sleep(&state, deadline, next_due))
  *				break;
  *		}
- *		wait_end(&state);
+ *		wait_end(&state, whether there may be more);
  *
  * A waiter is in the list of the queue's slot.  A commit, once it has
  * reported, wakes as many as the messages it made receivable, longest waiting
- * first, and sees to it that someone will look when its next message becomes
- * due.  To look is a waiter's duty:
+ * first.  One waiter of a queue, the watcher, looks by itself when the next
+ * message becomes due; the others sleep on.  The duty of waiters together is:
  *
  *		Whenever a message is or becomes due, and there are waiters, one of
- *		them is woken, or looks with a snapshot that has the message, or will
- *		look by itself no later than that (Waiter.due).
+ *		them is woken, or looks with a snapshot that has the message, or is
+ *		the watcher and will look no later than that (Waiter.due).
  *
- * So a waiter is in the list before it takes its snapshot, one that is woken
- * while it looks looks again, and one that leaves passes on what it had not
- * done: a wake it has not followed, and the moment it would have looked.
+ * So a waiter is in the list before it takes its snapshot; one that is woken
+ * while it looks, looks again; and one that leaves passes on what it has not
+ * done: a wake it has not followed to the end, the watch, and the message it
+ * saw after its own, for its wake may have been meant for that.  (These rules
+ * were model-checked; each is there because a message was missed without.)
  *
  * Of a prepared transaction's end nobody is told, so while a queue has one a
  * waiter looks often.  Without a slot all waiters do: soon at first, then
@@ -52,6 +54,7 @@
 #define LONGEST_NAP 250			/* and after some doublings */
 #define PREPARED_NAP (50 * 1000)	/* microseconds, with prepared ones */
 #define LONGEST_SLICE 1000		/* between looks at the client's connection */
+#define LEFT_NAP USECS_PER_SEC	/* before a message not taken is looked for */
 #define WAKE_AT_ONCE 32			/* latches set after each hold of the lock */
 
 /*
@@ -71,11 +74,12 @@ my_waiter(void)
 
 /* Adds this session to the waiters of a locked slot. */
 static void
-enlist(QueueSlot *slot)
+enlist(QueueSlot *slot, bool takes)
 {
 	Waiter	   *me = my_waiter();
 
 	me->slot = shmem_index(slot);
+	me->takes = takes;
 	me->looking = true;
 	me->woken = false;
 	me->due = DT_NOEND;
@@ -102,6 +106,8 @@ delist(QueueSlot *slot)
 		shmem_waiters[me->next].prev = me->prev;
 	else
 		slot->last_waiter = me->prev;
+	if (slot->watcher == MyProcNumber)
+		slot->watcher = -1;
 	me->slot = -1;
 }
 
@@ -125,9 +131,12 @@ lock_my_slot(void)
 	return NULL;
 }
 
-/* Starts a wait on the queue of a table. */
+/*
+ * Starts a wait on the queue of a table; takes tells whether a message found
+ * will be taken, or only looked at.
+ */
 void
-wait_begin(WaitState *state, Oid relid)
+wait_begin(WaitState *state, Oid relid, bool takes)
 {
 	QueueSlot  *slot = NULL;
 
@@ -137,7 +146,7 @@ wait_begin(WaitState *state, Oid relid)
 	state->enlisted = slot != NULL;
 	if (slot == NULL)
 		return;
-	enlist(slot);
+	enlist(slot, takes);
 	LWLockRelease(&slot->lock);
 	wait_level = GetCurrentTransactionNestLevel();
 }
@@ -186,31 +195,37 @@ wake_receivers(QueueSlot *slot, int receivable, int *woken, int *n)
 	return receivable;
 }
 
+/* Whether the watcher of a locked slot sleeps, and looks by then. */
+static bool
+is_watched(const QueueSlot *slot, TimestampTz due)
+{
+	const Waiter *watcher;
+
+	if (slot->watcher < 0)
+		return false;
+	watcher = &shmem_waiters[slot->watcher];
+	return !watcher->looking && !watcher->woken && watcher->due <= due;
+}
+
 /*
- * Sees to it that a waiter of a locked slot will look when a message becomes
- * due.  One that sleeps no longer than that will.  One that was woken already
- * will look before it sleeps again; else the last is woken, which has the
- * longest to wait for a message of its own.
+ * Sees to it that the watcher of a locked slot looks when a message becomes
+ * due.  If it is awake, it must look once more, to learn of the message.  The
+ * last waiter becomes watcher, for it has to wait longest for a message of
+ * its own.
  */
 static void
 cover_due(QueueSlot *slot, TimestampTz due, int *woken, int *n)
 {
-	int			best = slot->last_waiter;
+	Waiter	   *watcher;
 
-	if (due == DT_NOEND || best < 0)
+	if (due == DT_NOEND || slot->last_waiter < 0 || is_watched(slot, due))
 		return;
-	for (int i = slot->first_waiter; i >= 0; i = shmem_waiters[i].next)
-	{
-		Waiter	   *waiter = &shmem_waiters[i];
-
-		if (!waiter->woken && !waiter->looking && waiter->due <= due)
-			return;
-		if (waiter->woken)
-			best = i;
-	}
-	shmem_waiters[best].due = Min(shmem_waiters[best].due, due);
-	if (!shmem_waiters[best].woken)
-		wake_one(best, woken, n);
+	if (slot->watcher < 0)
+		slot->watcher = slot->last_waiter;
+	watcher = &shmem_waiters[slot->watcher];
+	watcher->due = Min(watcher->due, due);
+	if (!watcher->woken)
+		wake_one(slot->watcher, woken, n);
 }
 
 /*
@@ -253,36 +268,64 @@ wait_detach_all(QueueSlot *slot)
 		shmem_waiters[i].woken = true;
 		SetLatch(&GetPGProcByNumber(i)->procLatch);
 	}
-	slot->first_waiter = slot->last_waiter = -1;
+	slot->first_waiter = slot->last_waiter = slot->watcher = -1;
 }
 
-/* Ends the wait of this session, and passes on what it had not done. */
+/* Wakes the first waiter of a locked slot that will take a message. */
 static void
-leave(void)
+wake_taker(QueueSlot *slot)
+{
+	for (int i = slot->first_waiter; i >= 0; i = shmem_waiters[i].next)
+		if (shmem_waiters[i].takes && !shmem_waiters[i].woken)
+		{
+			shmem_waiters[i].woken = true;
+			SetLatch(&GetPGProcByNumber(i)->procLatch);
+			break;
+		}
+}
+
+/*
+ * Ends the wait of this session, and passes on what it had not done.  If it
+ * failed while it looked, it may have been woken to do so.
+ */
+static void
+leave(bool more, bool failed)
 {
 	QueueSlot  *slot = lock_my_slot();
+	Waiter	   *me = my_waiter();
 
 	wait_level = 0;
 	if (slot == NULL)
 		return;
 	delist(slot);
-	wait_wake_unlock(slot, my_waiter()->woken ? 1 : 0, my_waiter()->due);
+	if (more && !me->takes)
+	{
+		/* our caller will take the message; if not, another shall see it */
+		wake_taker(slot);
+		me->due = Min(me->due, GetCurrentTimestamp() + LEFT_NAP);
+		more = false;
+	}
+	more |= me->woken || (failed && me->looking);
+	wait_wake_unlock(slot, more ? 1 : 0, me->due);
 }
 
-/* Ends the wait of a transaction of this level, or of one inside it. */
+/* Ends the wait of a transaction that failed, of this level or inside it. */
 void
 wait_release(int level)
 {
 	if (wait_level > 0 && wait_level >= level)
-		leave();
+		leave(false, true);
 }
 
-/* Ends a wait that was begun, whatever it found. */
+/*
+ * Ends a wait that was begun, whatever it found; more tells whether there may
+ * be a message that it saw and did not take.
+ */
 void
-wait_end(WaitState *state)
+wait_end(WaitState *state, bool more)
 {
 	if (state->enlisted)
-		leave();
+		leave(more, false);
 }
 
 /* Ends the session if its client is gone: no one would read the answer. */
@@ -333,27 +376,39 @@ sleep_until(TimestampTz until, bool enlisted)
 	}
 }
 
-/* Sets when this session will look by itself; false if it must do so now. */
+/*
+ * Sets when this session will look by itself: at all only if no other does by
+ * then.  A watcher that is awake either sees in time what we saw, or was told
+ * to look once more.  False if we must look at once.
+ */
 static bool
 set_due(TimestampTz next_due, TimestampTz now, TimestampTz *until)
 {
 	QueueSlot  *slot = lock_my_slot();
 	Waiter	   *me = my_waiter();
-	bool		woken;
+	Waiter	   *watcher;
 
 	if (slot == NULL)
 		return false;
-	woken = me->woken;
-	if (!woken)
+	if (me->woken)
 	{
-		me->looking = false;
-		me->due = next_due;
-		if (cursor_is_pinned(slot))
-			me->due = Min(next_due, now + PREPARED_NAP);
-		*until = me->due;
+		LWLockRelease(&slot->lock);
+		return false;
 	}
+	me->looking = false;
+	me->due = DT_NOEND;
+	if (cursor_is_pinned(slot))
+		next_due = Min(next_due, now + PREPARED_NAP);
+	watcher = slot->watcher < 0 ? me : &shmem_waiters[slot->watcher];
+	if (watcher == me ||
+		(!watcher->looking && !watcher->woken && watcher->due > next_due))
+	{
+		slot->watcher = MyProcNumber;
+		me->due = next_due;
+	}
+	*until = me->due;
 	LWLockRelease(&slot->lock);
-	return !woken;
+	return true;
 }
 
 /*

@@ -6,10 +6,10 @@
 \i :helpers
 \set ECHO all
 
-CREATE FUNCTION dead_letters() RETURNS jsonb LANGUAGE sql AS
+CREATE FUNCTION upkeep_dead_letters() RETURNS jsonb LANGUAGE sql AS
 	$$ SELECT '{"RedrivePolicy": {"deadLetterTargetArn": "upkeep_dead", "maxReceiveCount": 1}}'::jsonb $$;
 -- what is in a queue, and how often it was received
-CREATE FUNCTION contents(queue_name text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION upkeep_contents(queue_name text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
 BEGIN
@@ -19,7 +19,7 @@ END
 $$;
 
 SELECT sqs_create_queue('upkeep_dead');
-SELECT sqs_create_queue('upkeep', dead_letters());
+SELECT sqs_create_queue('upkeep', upkeep_dead_letters());
 SELECT sqs_maintain();
 
 -- received as often as may be: moved when the visibility timeout is over
@@ -29,21 +29,21 @@ SELECT FROM sqs_send('upkeep', 'in flight');
 SELECT bodies('upkeep', 1, 100);
 SELECT FROM sqs_send('upkeep', 'new') a, sqs_send('upkeep', 'delayed', 900) b;
 SELECT sqs_maintain();
-SELECT contents('upkeep'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_dead');
 SELECT body, receive_count, dead_letter_queue_source, from_now(visible_at) FROM sqs_peek('upkeep_dead');
 -- and all of it is undone with the transaction
 SELECT bodies('upkeep', 10, 0);
 BEGIN;
 SELECT sqs_maintain();
-SELECT contents('upkeep'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_dead');
 ROLLBACK;
-SELECT contents('upkeep'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_dead');
 -- at any isolation level
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT count(*) FROM pg_class WHERE false;
 SELECT sqs_maintain();
 COMMIT;
-SELECT contents('upkeep'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_dead');
 SELECT sqs_purge_queue('upkeep'), sqs_purge_queue('upkeep_dead');
 
 -- past the retention period: removed, wherever it is
@@ -52,11 +52,11 @@ SELECT count(*) FROM sqs_send_many('upkeep', ARRAY(SELECT 'old ' || i FROM gener
 SELECT FROM sqs_receive('upkeep', 5, 43200);
 CALL let_pass('upkeep', '3 days 23:59');
 SELECT sqs_maintain();
-SELECT length(contents('upkeep')) > 30000 AS all_there;
+SELECT length(upkeep_contents('upkeep')) > 30000 AS all_there;
 CALL let_pass('upkeep', '1 minute');
 SELECT FROM sqs_send('upkeep', 'young');
 SELECT sqs_maintain();
-SELECT contents('upkeep'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_dead');
 SELECT sqs_purge_queue('upkeep');
 
 -- a queue that is its own dead-letter queue, and one whose has gone
@@ -68,23 +68,30 @@ SELECT sqs_delete_queue('upkeep_gone');
 SELECT FROM sqs_send('upkeep_self', 'stays') a, sqs_send('upkeep_dangling', 'stays') b;
 SELECT bodies('upkeep_self', 1, 0), bodies('upkeep_dangling', 1, 0);
 SELECT sqs_maintain();
-SELECT contents('upkeep_self'), contents('upkeep_dangling');
+SELECT upkeep_contents('upkeep_self'), upkeep_contents('upkeep_dangling');
 SELECT sqs_delete_queue('upkeep_self'), sqs_delete_queue('upkeep_dangling');
 
 -- a queue whose table raises an error
-SELECT sqs_create_queue('upkeep_bad', dead_letters());
-SELECT sqs_create_queue('upkeep_good', dead_letters());
+SELECT sqs_create_queue('upkeep_bad', upkeep_dead_letters());
+SELECT sqs_create_queue('upkeep_good', upkeep_dead_letters());
 SELECT FROM sqs_send('upkeep', 'from upkeep') a, sqs_send('upkeep_bad', 'from bad') b, sqs_send('upkeep_good', 'from good') c;
 SELECT bodies('upkeep', 1, 0), bodies('upkeep_bad', 1, 0), bodies('upkeep_good', 1, 0);
-CREATE FUNCTION refuse_delete() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION upkeep_refuse() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN RAISE EXCEPTION 'not today' USING ERRCODE = 'ZZ001', HINT = 'Come back tomorrow.'; END $$;
-DO $$ BEGIN EXECUTE format('CREATE TRIGGER refuse BEFORE DELETE ON %s FOR EACH ROW EXECUTE FUNCTION refuse_delete()', queue_table('upkeep_bad')); END $$;
+DO $$ BEGIN EXECUTE format('CREATE TRIGGER upkeep_refuse BEFORE DELETE ON %s FOR EACH ROW EXECUTE FUNCTION upkeep_refuse()', queue_table('upkeep_bad')); END $$;
 SELECT sqs_maintain();
-SELECT contents('upkeep'), contents('upkeep_bad'), contents('upkeep_good'), contents('upkeep_dead');
-DO $$ BEGIN EXECUTE format('DROP TRIGGER refuse ON %s', queue_table('upkeep_bad')); END $$;
+SELECT upkeep_contents('upkeep'), upkeep_contents('upkeep_bad'), upkeep_contents('upkeep_good'), upkeep_contents('upkeep_dead');
+DO $$ BEGIN EXECUTE format('DROP TRIGGER upkeep_refuse ON %s', queue_table('upkeep_bad')); END $$;
 SELECT sqs_maintain();
-SELECT contents('upkeep_bad'), contents('upkeep_dead');
+SELECT upkeep_contents('upkeep_bad'), upkeep_contents('upkeep_dead');
 SELECT sqs_delete_queue('upkeep_bad'), sqs_delete_queue('upkeep_good'), sqs_purge_queue('upkeep_dead');
+
+-- no lock is kept of a queue that had nothing to be done
+BEGIN;
+SELECT sqs_maintain();
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()
+	AND relation IN (queue_table('upkeep'), queue_table('upkeep_dead'));
+COMMIT;
 
 -- names of deleted queues
 SET pg_sqs.cooldown = 3600;
@@ -112,15 +119,15 @@ ROLLBACK;
 -- nothing a queue's owner wrote runs as whoever maintains it
 CREATE TABLE upkeep_seen (who text, path text);
 GRANT INSERT ON upkeep_seen TO regress_sqs_upkeep;
-CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION upkeep_look() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN INSERT INTO public.upkeep_seen VALUES (current_user, current_setting('search_path')); RETURN OLD; END $$;
-DO $$ BEGIN EXECUTE format('CREATE TRIGGER look AFTER DELETE ON %s FOR EACH ROW EXECUTE FUNCTION look()', queue_table('upkeep_theirs')); END $$;
+DO $$ BEGIN EXECUTE format('CREATE TRIGGER upkeep_look AFTER DELETE ON %s FOR EACH ROW EXECUTE FUNCTION upkeep_look()', queue_table('upkeep_theirs')); END $$;
 SELECT FROM sqs_send('upkeep_theirs', 'old');
 CALL let_pass('upkeep_theirs', '4 days');
 TRUNCATE upkeep_seen;
 SELECT sqs_maintain();
 SELECT * FROM upkeep_seen;
-SELECT contents('upkeep_theirs'), current_user = session_user AS restored;
+SELECT upkeep_contents('upkeep_theirs'), current_user = session_user AS restored;
 SELECT sqs_delete_queue('upkeep_theirs'), sqs_delete_queue('upkeep'), sqs_delete_queue('upkeep_dead');
 DROP OWNED BY regress_sqs_upkeep;
 DROP ROLE regress_sqs_upkeep;

@@ -63,8 +63,12 @@ ok( $node->poll_query_until(
 $node->safe_psql('postgres', 'DROP DATABASE other');
 
 # cancelled: nothing ends
-$node->safe_psql('postgres', "SELECT pg_cancel_backend($next)");
+$launcher = other_process($node, 'launcher', 0);
+$node->safe_psql('postgres',
+	"SELECT pg_cancel_backend($next), pg_cancel_backend($launcher)");
 is(other_process($node, 'worker', 0), $next, 'a cancelled worker goes on');
+is(other_process($node, 'launcher', 0),
+	$launcher, 'and so does a cancelled launcher');
 
 # switched off and on
 set_and_reload($node, 'pg_sqs.worker = off');

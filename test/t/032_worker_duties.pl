@@ -49,6 +49,14 @@ SELECT sqs_receive('$queue', visibility_timeout => $seconds);
 	return;
 }
 
+# Sends another message to such a queue, and receives it as often as it may be.
+sub exhausted_again
+{
+	sql("SELECT sqs_send('$_[0]', 'again'); SELECT sqs_receive('$_[0]', visibility_timeout => 0)"
+	);
+	return;
+}
+
 # exhausted messages move when their visibility timeout is over
 exhausted('late', 'dead', 1);
 is(sql("SELECT count(*) FROM sqs_peek('dead')"),
@@ -196,8 +204,7 @@ sql("SELECT sqs_purge_queue('dead')");
 sql("CREATE TRIGGER refuse BEFORE DELETE ON sqs.queue_$id FOR EACH ROW EXECUTE FUNCTION refuse()"
 );
 my $offset = -s $node->logfile;
-sql("SELECT sqs_send('bad', 'from bad'); SELECT sqs_receive('bad', visibility_timeout => 0)"
-);
+exhausted_again('bad');
 $node->wait_for_log(qr/could not maintain queue "bad": not today/, $offset);
 like(
 	substr(slurp_file($node->logfile), $offset),
@@ -221,6 +228,21 @@ is( sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_sqs worker'"
 	),
 	$worker,
 	'all by the same worker');
+sql("SELECT sqs_purge_queue('dead')");
+
+# the catalog itself is broken for a while
+$offset = -s $node->logfile;
+sql('ALTER TABLE sqs.queue RENAME COLUMN modified_at TO broken');
+$node->wait_for_log(
+	qr/LOG:  could not maintain queues: column q\.modified_at does not exist/,
+	$offset);
+exhausted_again('better');
+eventually("SELECT body FROM sqs_peek('dead')",
+	'again', 'queues known before are maintained all the same');
+sql('ALTER TABLE sqs.queue RENAME COLUMN broken TO modified_at');
+exhausted('repaired', 'dead', 0);
+eventually("SELECT count(*) FROM sqs_peek('dead')",
+	2, 'and new ones when the catalog is repaired');
 sql("SELECT sqs_purge_queue('dead')");
 
 # a hostile owner
@@ -281,24 +303,27 @@ is( sql("SELECT string_agg(DISTINCT what, ',' ORDER BY what) FROM public.seen"),
 is(sql("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"),
 	'f', 'he gained nothing');
 
-# a hostile owner of the extension, which any database owner can be
+# a hostile owner of the extension, which any database owner can be, has no
+# say in what the worker does to its catalog; but he may maintain his queues
 $node->safe_psql('postgres', 'CREATE DATABASE lair OWNER mallory');
-$node->safe_psql('lair', q{
+$node->safe_psql(
+	'lair', q{
 CREATE EXTENSION pg_sqs;
 CREATE FUNCTION rise() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN ALTER ROLE mallory SUPERUSER; RETURN NULL; END$$;
-CREATE CONSTRAINT TRIGGER rise AFTER DELETE ON sqs.deleted_queue
-	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION rise();
-INSERT INTO sqs.deleted_queue VALUES ('x', now() - interval '2 hours');
 }, extra_params => [ '-U', 'mallory' ]);
-$offset = -s $node->logfile;
-$node->safe_psql('lair',
-	"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'lair' AND backend_type = 'pg_sqs worker'"
-);
-$node->wait_for_log(qr/LOG:  could not maintain queues: cannot fire deferred trigger within security-restricted operation/,
-	$offset);
-is(sql("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"),
-	'f', 'nor did he as the owner of the extension');
+for my $table (qw(queue deleted_queue))
+{
+	my (undef, undef, $stderr) = $node->psql(
+		'lair',
+		"CREATE CONSTRAINT TRIGGER rise AFTER DELETE ON sqs.$table DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION rise()",
+		extra_params => [ '-U', 'mallory' ]);
+	like($stderr, qr/permission denied/, "no trigger of his on sqs.$table");
+}
+is( $node->safe_psql(
+		'lair', 'SELECT sqs_maintain()', extra_params => [ '-U', 'mallory' ]),
+	'',
+	'he may call sqs_maintain()');
 
 $node->stop;
 done_testing();
