@@ -212,6 +212,7 @@ extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
 extern void storage_snapshot(QueueTable *table);
 extern void storage_scan_begin(QueueTable *table, Position from, TimestampTz until);
+extern void storage_scan_by_id(QueueTable *table);
 extern bool storage_scan_next(QueueTable *table, Message *message);
 extern void storage_scan_end(QueueTable *table);
 extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
