@@ -91,10 +91,20 @@ is(query(q{SELECT (SELECT string_agg(body, ' ') FROM sqs_receive('c', 10)) IS NU
 my $waiter = client($node, q{SELECT body FROM sqs_consume('a', 1, 20);});
 $node->poll_query_until('postgres', q{SELECT waiters = 1 FROM sqs.cursor('a')}) or die 'no waiter';
 my $began = time;
-query(q{DROP EXTENSION pg_sqs CASCADE; CREATE EXTENSION pg_sqs; SELECT sqs_create_queue('b'); SELECT sqs_create_queue('a'); SELECT sqs_send('b', 'b'); SELECT sqs_send('a', 'a')});
+query(q{BEGIN; DROP EXTENSION pg_sqs CASCADE; CREATE EXTENSION pg_sqs; SELECT sqs_create_queue('b'); SELECT sqs_create_queue('a'); SELECT sqs_send('b', 'b'); COMMIT;
+SELECT sqs_send('a', 'a')});
 finish_clients($waiter);
-is($waiter->{out}, "a\n", 'one who waits gets what is sent to the new queue of that name');
+is($waiter->{out} . $waiter->{err}, "a\n", 'one who waits gets what is sent to the new queue of that name');
 cmp_ok(time - $began, '<', 10, 'well before it would have given up');
+
+$waiter = client($node, q{SELECT body FROM sqs_consume('a', 1, 20);});
+$node->poll_query_until('postgres', q{SELECT waiters = 1 FROM sqs.cursor('a')}) or die 'no waiter';
+$began = time;
+query(q{DROP EXTENSION pg_sqs CASCADE});
+finish_clients($waiter);
+like($waiter->{err}, qr/extension "pg_sqs" is not installed|queue does not exist/, 'one who waits hears that there is no queue any more');
+cmp_ok(time - $began, '<', 10, 'at once');
+query(q{CREATE EXTENSION pg_sqs});
 $one->quit;
 $two->quit;
 
