@@ -456,7 +456,6 @@ extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
 extern Position xact_lowest_own(Oid relid);
 extern bool xact_own_metrics(Oid relid, int64 *values);
-extern void xact_queue_dropped(Oid relid);
 extern void xact_receive_enter(void);
 extern void xact_receive_exit(bool only_leases);
 extern void effects_note(Effects *effects, Position at_commit,

@@ -33,6 +33,8 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -42,6 +44,8 @@
 
 static Effects *effects_list = NULL;	/* innermost level first */
 static Effects *free_effects = NULL;	/* of levels that ended, for reuse */
+
+static object_access_hook_type prev_object_access_hook = NULL;
 
 /* what receives of this transaction wrote */
 static struct
@@ -119,15 +123,25 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 		wakes->due = Min(wakes->due, visible_at);
 }
 
-/* Notes that commit ends the queue of a table. */
-void
-xact_queue_dropped(Oid relid)
+/*
+ * Called when the session does something to an object.  Notes that commit ends
+ * a queue whose table is dropped, be it with its schema or the extension.
+ */
+static void
+object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid,
+				void *arg)
 {
 	int			level = GetCurrentTransactionNestLevel();
-	Effects    *effects = find_effects(effects_list, level, relid);
+	Effects    *effects;
 
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classid, objid, subid, arg);
+	if (access != OAT_DROP || classid != RelationRelationId || subid != 0 ||
+		shmem_find(objid) < 0)
+		return;
+	effects = find_effects(effects_list, level, objid);
 	if (effects == NULL)
-		effects = make_effects(relid, level);
+		effects = make_effects(objid, level);
 	effects->dropped = true;
 }
 
@@ -367,12 +381,16 @@ end_transaction(XactEvent event, void *arg)
 	}
 }
 
-/* Sets up what is called at the end of transactions. */
+/* Sets up what is called when tables are dropped and transactions end. */
 void
 xact_init(void)
 {
 	RegisterXactCallback(end_transaction, NULL);
 	RegisterSubXactCallback(end_level, NULL);
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = object_accessed;
 }
 
 /*
