@@ -10,11 +10,12 @@
  * new one takes its name.  So a cluster of a thousand databases costs a
  * thousand short starts once, and nothing after.
  *
- *	  (new) ──start──▶ STARTING ──has it──▶ RUNNING ──error──▶ FAILED ─┐
- *	    ▲                  └──has it not──▶ ABSENT    └▶ LEFT ─┐       │
- *	    └───announced──────────────────────────┘               │       │
- *	    └───when the database is free ─────────────────────────┘       │
- *	    └───after a delay, doubled each time ──────────────────────────┘
+ *		new       -> STARTING
+ *		STARTING  -> RUNNING		it has the extension
+ *		STARTING  -> ABSENT			it has not; till it is announced
+ *		any		  -> LEFT			it is wanted by others, or switched off;
+ *									till that is over
+ *		any		  -> FAILED			for a time, longer at each failure
  *
  * Workers never restart by themselves (BGW_NEVER_RESTART), or those of a
  * dropped database would for ever.  A worker and the launcher both keep out
@@ -76,7 +77,7 @@ static bool start_refused = false;	/* and said so */
 
 PGDLLEXPORT pg_noreturn void sqs_launcher_main(Datum arg);
 
-/* Registers the launcher; called by the server when it preloads the library. */
+/* Registers the launcher, when the server preloads the library. */
 void
 launcher_init(void)
 {

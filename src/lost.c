@@ -168,7 +168,7 @@ remove_message(Oid relid, int64 id)
 	return n;
 }
 
-/* Takes the lost receives of a message that is to be written; returns how many. */
+/* Takes those of a message that is to be written; returns how many. */
 int
 lost_take(Effects *effects, int64 id)
 {
@@ -209,7 +209,7 @@ lost_report(const Effects *effects)
 	return true;
 }
 
-/* Puts back the n that were taken last: another transaction has the message. */
+/* Puts back the n that were taken last: another has the message. */
 void
 lost_put_back(Effects *effects, int n)
 {

@@ -64,7 +64,7 @@ maintain_list(void)
 	return list;
 }
 
-/* Locks a table to change it, if nobody is in the way; false if somebody is. */
+/* Locks a table to change it; false if somebody is in the way. */
 static bool
 lock_at_once(Oid relid)
 {

@@ -27,12 +27,18 @@
 PG_FUNCTION_INFO_V1(sqs_schedule_maintenance);
 PG_FUNCTION_INFO_V1(sqs_unschedule_maintenance);
 
+/* The name of this database. */
+static char *
+database_name(void)
+{
+	return get_database_name(MyDatabaseId);
+}
+
 /* The name of this database's job. */
 static char *
 job_name(void)
 {
-	return psprintf("pg_sqs maintenance of %s",
-					get_database_name(MyDatabaseId));
+	return psprintf("pg_sqs maintenance of %s", database_name());
 }
 
 /* What the job runs; the functions are in the schema of the one called. */
@@ -52,7 +58,7 @@ report_no_cron(const char *statement)
 	const char *database = GetConfigOption("cron.database_name", true, false);
 
 	if (database != NULL &&
-		strcmp(database, get_database_name(MyDatabaseId)) != 0)
+		strcmp(database, database_name()) != 0)
 		ereport(ERROR,
 				errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("extension \"pg_cron\" is not installed in this database"),
@@ -93,7 +99,7 @@ sqs_schedule_maintenance(PG_FUNCTION_ARGS)
 								quote_literal_cstr(args[0]),
 								quote_literal_cstr(args[1]),
 								quote_literal_cstr(args[2]),
-								quote_literal_cstr(get_database_name(MyDatabaseId))));
+								quote_literal_cstr(database_name())));
 	result = sql_run(SQL_DDL, "SELECT cron.schedule($1, $2, $3)", 3, args);
 	PG_RETURN_INT64(strtoi64(sql_value(&result, 0, 0), NULL, 10));
 }

@@ -242,7 +242,8 @@ worker_sleep(TimestampTz until)
 	pgstat_report_activity(STATE_IDLE, NULL);
 	milliseconds = until == DT_NOEND ? MAX_SLEEP_MS :
 		TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
-	milliseconds = Min(milliseconds, Min(sqs_maintenance_interval, MAX_SLEEP_MS));
+	milliseconds = Min(milliseconds,
+					   Min(sqs_maintenance_interval, MAX_SLEEP_MS));
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 					 Max(milliseconds, MIN_SLEEP_MS), wait_event);
 	ResetLatch(MyLatch);

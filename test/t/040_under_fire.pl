@@ -31,8 +31,8 @@ $node->start;
 
 sub query { return $node->safe_psql('postgres', @_); }
 
-# sent: when each message is due.  lease: until when a receive or a change of
-# visibility hid it.  gone: deleted or consumed.
+# sent: when each message is due.  lease: when a receive or a change of
+# visibility hid it, and until when.  gone: deleted or consumed.
 query(q{
 CREATE EXTENSION pg_sqs;
 SELECT sqs_create_queue('q');
@@ -48,27 +48,26 @@ $$;
 CREATE FUNCTION receive(n int, timeout int, wait int) RETURNS SETOF text LANGUAGE sql AS $$
 	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, timeout, wait)),
 		l AS (INSERT INTO lease
-			SELECT message_id, clock_timestamp(), visible_at, true FROM m)
+			SELECT message_id, visible_at - make_interval(secs => timeout), visible_at, true FROM m)
 	SELECT receipt_handle FROM m
 $$;
 CREATE FUNCTION receive_and_delete(n int, wait int) RETURNS void LANGUAGE sql AS $$
 	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, 2, wait)),
 		l AS (INSERT INTO lease
-			SELECT message_id, clock_timestamp(), visible_at, true FROM m)
+			SELECT message_id, visible_at - interval '2 s', visible_at, true FROM m)
 	INSERT INTO gone SELECT message_id FROM m WHERE sqs_delete('q', receipt_handle)
 $$;
 CREATE FUNCTION consume(n int) RETURNS void LANGUAGE sql AS $$
-	WITH m AS MATERIALIZED (SELECT * FROM sqs_consume('q', n)),
-		l AS (INSERT INTO lease
-			SELECT message_id, clock_timestamp(), clock_timestamp(), true FROM m)
+	WITH m AS MATERIALIZED (SELECT message_id, clock_timestamp() AS at FROM sqs_consume('q', n)),
+		l AS (INSERT INTO lease SELECT message_id, at, at, true FROM m)
 	INSERT INTO gone SELECT message_id FROM m
 $$;
 CREATE FUNCTION receive_and_change(n int, timeout int) RETURNS void LANGUAGE sql AS $$
 	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, 2)),
 		l AS (INSERT INTO lease
-			SELECT message_id, clock_timestamp(), visible_at, true FROM m),
+			SELECT message_id, visible_at - interval '2 s', visible_at, true FROM m),
 		c AS MATERIALIZED (SELECT message_id, sqs_change_visibility('q', receipt_handle, timeout) AS until FROM m)
-	INSERT INTO lease SELECT message_id, clock_timestamp(), until, false FROM c
+	INSERT INTO lease SELECT message_id, until - make_interval(secs => timeout), until, false FROM c
 $$;
 });
 

@@ -87,31 +87,28 @@ my @reading = qw(sqs_list_queues sqs_get_queue_attributes sqs_list_queue_tags
   sqs_list_permissions sqs_peek sqs_list_dead_letter_source_queues sqs_backoff
   sqs_md5_of_message_attributes sqs_wait);
 
-# The SQLSTATE of a statement.
-sub sqlstate
+# Has each call fail with 25006.
+sub refused
 {
-	my ($on, $sql) = @_;
-	my ($rc, $out, $err) = $on->psql('postgres', "\\set VERBOSITY sqlstate\n$sql");
+	my ($on, $where, $begin, @calls) = @_;
+	my $script = join '', map { "$begin\n\\o /dev/null\nSELECT $_;\n\\o\n\\echo :SQLSTATE\nROLLBACK;\n" } @calls;
+	my ($rc, $out, $err) = $on->psql('postgres', $script, on_error_stop => 0);
 
-	return $err =~ /ERROR:  (\w{5})/ ? $1 : "$out$err";
+	my @states = split /\n/, $out;
+	is_deeply([ map { "$_ " . shift(@states) } @calls ], [ map { "$_ 25006" } @calls ], "what writes is refused $where");
+	return;
 }
 
 my $functions = $node->safe_psql('postgres', q{
 SELECT string_agg(DISTINCT proname, ' ' ORDER BY proname) FROM pg_proc p
 	JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
 WHERE proname LIKE 'sqs\_%'});
-for my $function (split / /, $functions)
-{
-	next if grep { $_ eq $function } @reading;
-	ok($writing{$function}, "$function is known here") or next;
-	for my $call (@{ $writing{$function} })
-	{
-		is(sqlstate($standbys{$_}, "SELECT $call"), '25006', "$call on standby $_")
-		  for sort keys %standbys;
-		is(sqlstate($node, "BEGIN READ ONLY; SELECT $call"), '25006', "$call in a read-only transaction")
-		  if $function ne 'sqs_reset_metrics';
-	}
-}
+my @functions = grep { my $f = $_; !grep { $_ eq $f } @reading } split / /, $functions;
+is_deeply(\@functions, [ sort keys %writing ], 'all functions are known here');
+refused($standbys{$_}, "on standby $_", 'BEGIN;', map { @{ $writing{$_} } } @functions)
+  for sort keys %standbys;
+refused($node, 'in a read-only transaction', 'BEGIN READ ONLY;',
+	map { @{ $writing{$_} } } grep { $_ ne 'sqs_reset_metrics' } @functions);
 
 #
 # What reads: as on the primary
@@ -141,6 +138,21 @@ for my $name (sort keys %standbys)
 		'|', 'counters are not kept there');
 	is($standby->safe_psql('postgres', q{SELECT sqs.cursor('q') IS NULL, sqs.verify_cursor('q')}),
 		't|0', 'nor is a cursor');
+}
+
+# waiting, for what comes from the primary
+my @calls = map { [ $_, $standbys{$_}->background_psql('postgres') ] } sort keys %standbys;
+for my $call (@calls)
+{
+	is($call->[1]->query_safe(q{CALL sqs_wait('q', 20, NULL)}), 't', "sqs_wait on standby $call->[0] sees that there is something");
+	is($call->[1]->query_safe(q{CALL sqs_wait('dead', 0, NULL)}), 'f', 'and that there is nothing');
+	$call->[1]->query_until(qr/waiting/, "\\echo waiting\nCALL sqs_wait('dead', 20, NULL);\n");
+}
+$node->safe_psql('postgres', q{SELECT sqs_send('dead', 'm')});
+for my $call (@calls)
+{
+	like($call->[1]->query(''), qr/^t/m, "sqs_wait on standby $call->[0] waits for it");
+	$call->[1]->quit;
 }
 
 # sessions from before the promotion, which know the queue by then
