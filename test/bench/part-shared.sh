@@ -74,12 +74,12 @@ part_horizon()
 {
 	make_queue horizon
 	cycle_scripts horizon
-	sql "TRUNCATE bench.hand" VACUUM
-	hold "SELECT 1"; rates sqs "$HOLD" old; sql VACUUM
-	hold "SELECT 1"; rates hand "$HOLD" hand; sql VACUUM
-	hold "SELECT sqs_send('horizon', 'held')"; rates sqs $((HOLD / 2)) sent; sql VACUUM
+	empty_both horizon
+	hold "SELECT 1"; rates sqs "$HOLD" old; vacuum horizon
+	hold "SELECT 1"; rates hand "$HOLD" hand; vacuum horizon
+	hold "SELECT sqs_send('horizon', 'held')"; rates sqs $((HOLD / 2)) sent; vacuum horizon
 	sql "SELECT sqs_purge_queue('horizon')" "SELECT sqs_send('horizon', 'held')"
-	hold "SELECT sqs_receive('horizon')"; rates sqs $((HOLD / 2)) received; sql VACUUM
+	hold "SELECT sqs_receive('horizon')"; rates sqs $((HOLD / 2)) received; vacuum horizon
 
 	# 200,000 dead entries, and nobody remembers where they end
 	fill horizon 200000 0
@@ -128,7 +128,7 @@ SELECT sqs_delete_many('consumers', :handles);
 SELECT sqs_send_many('consumers', array_fill('a body of fifty bytes, as in an order of one item.'::text, ARRAY[$quantity]));
 END
 		for clients in 1 8 32 64; do
-			sql VACUUM
+			vacuum consumers
 			for variant in sqs hand; do
 				sql "INSERT INTO bench.measured (part, variant, pair, per_second)
 					VALUES ('consumers', '$variant $quantity', $clients, $quantity * $(tps consumers-$variant-$quantity $clients))"
@@ -161,12 +161,14 @@ part_durable()
 	for variant in hand sqs; do
 		measured_script "durable-$variant" <<<"$(cat "$WORK/durable-$variant.pgbench")"
 	done
+	sql "ALTER SYSTEM SET fsync = on" "SELECT pg_reload_conf()"
 	for pair in $(seq "$PAIRS"); do
 		for variant in $(by_turns "$pair" hand sqs); do
-			sql "SELECT sqs_purge_queue('durable')" "TRUNCATE bench.hand" VACUUM
+			empty_both durable
 			PGOPTIONS="-c synchronous_commit=on" measure durable "$variant" "$pair" $((CYCLES / 20))
 		done
 	done
+	sql "ALTER SYSTEM SET fsync = off" "SELECT pg_reload_conf()"
 	heading 'send + receive + delete, one client, synchronous_commit on; beside hand-written SQL'
 	figure '  cycles per second' '>= 1.35' "bench.median('durable', 'sqs', 'per_second')" \
 		"bench.median('durable', 'hand', 'per_second')" "bench.ratio('durable', 'sqs', 'hand', 'per_second')"
@@ -202,7 +204,8 @@ SELECT receipt_handle FROM sqs_receive('producers', wait_time_seconds => 20);
 END
 	for pair in $(seq "$PAIRS"); do
 		for waiters in $(by_turns "$pair" 0 1 100); do
-			sql "SELECT sqs_purge_queue('producers')" VACUUM CHECKPOINT
+			empty_both producers
+			sql CHECKPOINT
 			pid=
 			if [ "$waiters" != 0 ]; then
 				"$BIN/pgbench" -n -c "$waiters" -T 600 -f "$WORK/wakeup-waiter.pgbench" >/dev/null 2>&1 &

@@ -1,9 +1,10 @@
 # part-standard.sh: what a standard queue costs.
 
-# empty_both: an empty queue and an empty table, vacuumed
+# empty_both QUEUE: an empty queue and an empty table, vacuumed
 empty_both()
 {
-	sql "SELECT sqs_purge_queue('bench')" "TRUNCATE bench.hand" "VACUUM"
+	sql "SELECT sqs_purge_queue('$1')" "TRUNCATE bench.hand"
+	vacuum "$1"
 }
 
 make_queue()
@@ -45,15 +46,15 @@ END
 	for variant in noop hand sqs; do
 		cp "$WORK/cycle-$variant.pgbench" "$WORK/worn-$variant.pgbench"
 	done
-	for pair in $(seq $((3 * PAIRS))); do
+	for pair in $(seq $((2 * PAIRS))); do
 		for variant in $(by_turns "$pair" hand noop sqs); do
-			empty_both
+			empty_both bench
 			measure cycle "$variant" "$pair" $((CYCLES / 10)) -D body="$body"
 		done
 	done
 	for pair in $(seq "$PAIRS"); do
 		for variant in $(by_turns "$pair" hand sqs); do
-			empty_both
+			empty_both bench
 			measure worn "$variant" "$pair" "$CYCLES" -D body="$body"
 		done
 	done
@@ -93,7 +94,7 @@ END
 		for variant in $(by_turns "$pair" noop one ten); do
 			sql "SELECT sqs_purge_queue('batch')"
 			fill batch $((10 * n)) 0
-			sql VACUUM
+			vacuum batch
 			measure batch "$variant" "$pair" "$n"
 		done
 	done
@@ -109,11 +110,10 @@ END
 # sqs_send_many, beside COPY into a table of the same columns and indexes
 part_many()
 {
-	local pair variant n=$((CYCLES / 100)) table
+	local pair variant n=$((CYCLES / 100))
 
 	make_queue many
-	table=$(value "SELECT 'sqs.queue_' || id FROM sqs.queue WHERE name = 'many'")
-	sql "CREATE TABLE bench.copy (LIKE $table INCLUDING ALL)" "CREATE SEQUENCE bench.copy_seq CACHE 1000" \
+	sql "CREATE TABLE bench.copy (LIKE $(queue_table many) INCLUDING ALL)" "CREATE SEQUENCE bench.copy_seq CACHE 1000" \
 		"ALTER TABLE bench.copy ALTER id SET DEFAULT nextval('bench.copy_seq'),
 			ALTER visible_at SET DEFAULT now(), ALTER sent_at SET DEFAULT now(),
 			ALTER message_id SET DEFAULT gen_random_uuid(), ALTER receive_count SET DEFAULT 0" \
@@ -126,7 +126,7 @@ SELECT count(*) FROM sqs_send_many('many', (SELECT bodies FROM bench.bodies WHER
 END
 	for pair in $(seq "$PAIRS"); do
 		for variant in $(by_turns "$pair" copy sqs); do
-			sql "SELECT sqs_purge_queue('many')" "TRUNCATE bench.copy" VACUUM
+			sql "SELECT sqs_purge_queue('many')" "TRUNCATE bench.copy"
 			measure many "$variant" "$pair" "$n"
 		done
 	done
