@@ -212,6 +212,7 @@ extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
 extern void storage_snapshot(QueueTable *table);
 extern void storage_scan_begin(QueueTable *table, Position from, TimestampTz until);
+extern void storage_scan_by_id(QueueTable *table);
 extern bool storage_scan_next(QueueTable *table, Message *message);
 extern void storage_scan_end(QueueTable *table);
 extern TimestampTz storage_next_due(QueueTable *table, TimestampTz after);
@@ -437,6 +438,7 @@ struct Effects
 	Oid			relid;			/* the queue's table */
 	Position	at_commit;		/* lowest position that commit makes count */
 	Position	at_abort;		/* lowest that counts again after abort */
+	Position	own;			/* lowest at_commit no own receive has passed */
 	Wakes		commit;			/* whom commit has to wake */
 	Wakes		abort;			/* whom abort has */
 	int64		metrics[METRIC_COUNT];	/* to add at commit */
@@ -454,8 +456,8 @@ struct Effects
 extern void xact_init(void);
 extern Effects *xact_effects(Oid relid);
 extern Position xact_lowest_own(Oid relid);
+extern void xact_own_walked(Oid relid, Position walked_to);
 extern bool xact_own_metrics(Oid relid, int64 *values);
-extern void xact_queue_dropped(Oid relid);
 extern void xact_receive_enter(void);
 extern void xact_receive_exit(bool only_leases);
 extern void effects_note(Effects *effects, Position at_commit,

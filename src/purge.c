@@ -4,10 +4,10 @@
  *	  sqs_purge_queue.
  *
  * Deletes every message that was there when the call looked: visible, delayed
- * or in flight; what is sent meanwhile stays.  First all rows that nobody has
- * are deleted, then one after the other those that somebody had, waiting for
- * each.  Waiting last means that a consumer which still wants a row of ours
- * has mostly been served before we hold any, so that the two seldom deadlock.
+ * or in flight; what is sent meanwhile stays.  Messages are deleted in order of
+ * id, waiting for each that somebody has: that is the order in which calls
+ * with several receipt handles take theirs, so none of them and a purge ever
+ * wait for each other.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,28 +21,7 @@
 #include "attribute.h"
 #include "sql.h"
 
-typedef struct IdList
-{
-	int64	   *ids;
-	int			n;
-	int			size;
-} IdList;
-
 PG_FUNCTION_INFO_V1(sqs_purge_queue);
-
-/* Adds an id to a list. */
-static void
-add_id(IdList *list, int64 id)
-{
-	if (list->n == list->size)
-	{
-		list->size = Max(list->size * 2, 64);
-		list->ids = list->ids ?
-			repalloc_huge(list->ids, sizeof(int64) * list->size) :
-			palloc(sizeof(int64) * list->size);
-	}
-	list->ids[list->n++] = id;
-}
 
 /* Refuses a purge soon after the last one, and notes this one. */
 static void
@@ -68,32 +47,17 @@ check_purged_lately(const Queue *queue)
 			" WHERE " SQL_THE_QUEUE, 1, args);
 }
 
-/* Deletes every message that can be had at once, and lists the others. */
+/* Deletes every message, waiting for whoever has it. */
 static void
-delete_free(QueueTable *table, IdList *busy)
+delete_all(QueueTable *table)
 {
 	Message		m;
 
 	storage_snapshot(table);
-	storage_scan_begin(table, POSITION_MIN, DT_NOEND);
+	storage_scan_by_id(table);
 	while (storage_scan_next(table, &m))
-		if (storage_delete(table, &m, false) != STORAGE_DONE)
-			add_id(busy, m.id);
+		(void) storage_delete(table, &m, true);
 	storage_scan_end(table);
-}
-
-/* Deletes the messages listed, waiting for whoever has them. */
-static void
-delete_busy(QueueTable *table, const IdList *busy)
-{
-	Message		m;
-
-	for (int i = 0; i < busy->n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (storage_find(table, busy->ids[i], 0, &m))
-			(void) storage_delete(table, &m, true);
-	}
 }
 
 /* sqs_purge_queue(queue_name) */
@@ -102,7 +66,6 @@ sqs_purge_queue(PG_FUNCTION_ARGS)
 {
 	Queue		queue;
 	QueueTable *table;
-	IdList		busy = {0};
 
 	check_may_write("sqs_purge_queue()");
 	catalog_get(text_argument(fcinfo, 0), &queue);
@@ -111,8 +74,7 @@ sqs_purge_queue(PG_FUNCTION_ARGS)
 	if (!storage_open(&queue, RowExclusiveLock, &table))
 		report_missing_queue();
 	check_queue_owner(&queue);
-	delete_free(table, &busy);
-	delete_busy(table, &busy);
+	delete_all(table);
 	storage_close(table, true);
 	PG_RETURN_VOID();
 }

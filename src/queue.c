@@ -361,7 +361,6 @@ drop_table(const char *name, int32 id)
 	strlcpy(queue.name, name, sizeof(queue.name));
 	check_queue_owner(&queue);
 	sql_run(SQL_DDL, psprintf("DROP TABLE sqs.queue_%d", id), 0, NULL);
-	xact_queue_dropped(queue.relid);
 }
 
 /* sqs_delete_queue(queue_name) */

@@ -271,10 +271,14 @@ walk(Receive *r, Position from)
 	r->more = r->waits && r->found == r->max &&
 		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
+	walked_to = position_min(walked_to, r->blocked);
+	/* a trigger might have put something behind us */
+	if (r->kind != RECEIVE_PEEK && r->queue.plain && !r->redriving)
+		xact_own_walked(r->queue.relid, walked_to);
 	if (r->redriving)
 		redrive_close(&r->redrive);
 	r->redriving = r->no_redrive = false;
-	return position_min(walked_to, r->blocked);
+	return walked_to;
 }
 
 /* Looks without taking anything, so the cursor is no business of ours. */

@@ -104,7 +104,6 @@ init_slots(int tranche)
 static void
 init_state(int tranche)
 {
-	memset(shmem, 0, sizeof(SharedState));
 	LWLockInitialize(&shmem->directory_lock, tranche);
 	LWLockInitialize(&shmem->lost_lock, tranche);
 	pg_atomic_init_u64(&shmem->full_until, 0);
@@ -146,12 +145,12 @@ startup_shmem(void)
 							  sqs_max_queues, &info, HASH_ELEM | HASH_BLOBS);
 	if (!found)
 	{
-		int			tranche = LWLockNewTrancheId(TRANCHE);
-
-		register_tranche(tranche, TRANCHE);
-		init_state(tranche);
-		init_slots(tranche);
+		memset(shmem, 0, sizeof(SharedState));
+		shmem->tranche = LWLockNewTrancheId(TRANCHE);
+		init_state(shmem->tranche);
+		init_slots(shmem->tranche);
 	}
+	register_tranche(shmem->tranche, TRANCHE);
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -99,6 +99,7 @@ typedef struct LostReceive
 typedef struct SharedState
 {
 	LWLock		directory_lock; /* guards the directory and the free lists */
+	int			tranche;		/* of all the locks; set once */
 	LWLock		lost_lock;		/* guards the lost receives */
 	int			first_free_slot;
 	int			first_free_pin;

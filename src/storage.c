@@ -295,6 +295,15 @@ storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
 	index_rescan(table->scan, table->keys, nkeys, NULL, 0);
 }
 
+/* Starts a scan of all rows, in order of id. */
+void
+storage_scan_by_id(QueueTable *table)
+{
+	table->scan = index_beginscan(table->rel, table->pkey,
+								  scan_snapshot(table), NULL, 0, 0);
+	index_rescan(table->scan, NULL, 0, NULL, 0);
+}
+
 /* The next row of the scan; false at its end. */
 bool
 storage_scan_next(QueueTable *table, Message *message)

@@ -366,7 +366,7 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 				message->visible_at = visible_at;
 				break;
 			case TM_SelfModified:
-				if (!wait)
+				if (!wait || table->scan != NULL)
 					return STORAGE_GONE;
 				/* changed by this call already: make that be seen */
 				CommandCounterIncrement();

@@ -33,6 +33,8 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -42,6 +44,8 @@
 
 static Effects *effects_list = NULL;	/* innermost level first */
 static Effects *free_effects = NULL;	/* of levels that ended, for reuse */
+
+static object_access_hook_type prev_object_access_hook = NULL;
 
 /* what receives of this transaction wrote */
 static struct
@@ -79,7 +83,7 @@ make_effects(Oid relid, int level)
 		effects = MemoryContextAlloc(TopTransactionContext, sizeof(Effects));
 	memset(effects, 0, sizeof(Effects));
 	effects->relid = relid;
-	effects->at_commit = effects->at_abort = POSITION_MAX;
+	effects->at_commit = effects->at_abort = effects->own = POSITION_MAX;
 	effects->commit.due = effects->abort.due = DT_NOEND;
 	effects->level = level;
 	effects->pin = -1;
@@ -107,6 +111,7 @@ effects_note(Effects *effects, Position at_commit, Position at_abort)
 {
 	effects->at_commit = position_min(effects->at_commit, at_commit);
 	effects->at_abort = position_min(effects->at_abort, at_abort);
+	effects->own = position_min(effects->own, at_commit);
 }
 
 /* Adds a message to those to wake waiters for. */
@@ -119,19 +124,32 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 		wakes->due = Min(wakes->due, visible_at);
 }
 
-/* Notes that commit ends the queue of a table. */
-void
-xact_queue_dropped(Oid relid)
+/*
+ * Called when the session does something to an object.  Notes that commit ends
+ * a queue whose table is dropped, be it with its schema or the extension.
+ */
+static void
+object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid,
+				void *arg)
 {
 	int			level = GetCurrentTransactionNestLevel();
-	Effects    *effects = find_effects(effects_list, level, relid);
+	Effects    *effects;
 
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classid, objid, subid, arg);
+	if (access != OAT_DROP || classid != RelationRelationId || subid != 0 ||
+		shmem_find(objid) < 0)
+		return;
+	effects = find_effects(effects_list, level, objid);
 	if (effects == NULL)
-		effects = make_effects(relid, level);
+		effects = make_effects(objid, level);
 	effects->dropped = true;
 }
 
-/* The lowest position where this transaction itself put a message. */
+/*
+ * The lowest position where this transaction itself put a message, and no
+ * receive of its own has passed since: the cursor knows nothing of it.
+ */
 Position
 xact_lowest_own(Oid relid)
 {
@@ -139,8 +157,21 @@ xact_lowest_own(Oid relid)
 
 	for (const Effects *e = effects_list; e != NULL; e = e->next)
 		if (e->relid == relid)
-			lowest = position_min(lowest, e->at_commit);
+			lowest = position_min(lowest, e->own);
 	return lowest;
+}
+
+/*
+ * Notes that a receive walked from there to a position and left nothing to be
+ * received; or else one transaction that sends and receives many messages
+ * would walk all of them again each time.
+ */
+void
+xact_own_walked(Oid relid, Position walked_to)
+{
+	for (Effects *e = effects_list; e != NULL; e = e->next)
+		if (e->relid == relid && position_before(e->own, walked_to))
+			e->own = walked_to;
 }
 
 /* Sums up what this transaction will add to metrics; false if it did nothing. */
@@ -240,7 +271,9 @@ merge_wakes(Wakes *into, const Wakes *from)
 static void
 merge_effects(Effects *into, const Effects *from)
 {
-	effects_note(into, from->at_commit, from->at_abort);
+	into->at_commit = position_min(into->at_commit, from->at_commit);
+	into->at_abort = position_min(into->at_abort, from->at_abort);
+	into->own = position_min(into->own, from->own);
 	merge_wakes(&into->commit, &from->commit);
 	merge_wakes(&into->abort, &from->abort);
 	into->dropped |= from->dropped;
@@ -285,6 +318,15 @@ commit_level(int level)
 	}
 }
 
+/* Has what a level took from the levels around it be received again. */
+static void
+restore_own(const Effects *ended)
+{
+	for (Effects *e = effects_list; e != NULL; e = e->next)
+		if (e->relid == ended->relid)
+			e->own = position_min(e->own, ended->at_abort);
+}
+
 /* Ends a level badly: tells of it, and forgets it. */
 static void
 abort_level(int level)
@@ -295,6 +337,7 @@ abort_level(int level)
 
 		effects_list = effects->next;
 		report_abort(effects);
+		restore_own(effects);
 		free_one(effects);
 	}
 }
@@ -367,12 +410,16 @@ end_transaction(XactEvent event, void *arg)
 	}
 }
 
-/* Sets up what is called at the end of transactions. */
+/* Sets up what is called when tables are dropped and transactions end. */
 void
 xact_init(void)
 {
 	RegisterXactCallback(end_transaction, NULL);
 	RegisterSubXactCallback(end_level, NULL);
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = object_accessed;
 }
 
 /*

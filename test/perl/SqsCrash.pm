@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(crash_node hold_wal crash immediate_stop start_crashed
-  client finish_clients);
+  client endless_client finish_clients);
 
 # A server where nothing writes WAL, or has it flushed, but its clients.
 sub crash_node
@@ -91,19 +91,34 @@ sub start_crashed
 	die "server does not start after a crash";
 }
 
-# Starts psql with a script; it ends with the script, or when the server is
-# gone.  What it prints can be read when finish_clients returns.
+# Starts psql with a script, which ends with the first error, or when the
+# server is gone.  What it prints can be read when finish_clients returns.
 sub client
 {
 	my ($node, $script) = @_;
 	my $file = PostgreSQL::Test::Utils::tempdir() . '/client';
 
 	append_to_file("$file.sql", $script);
+	return start_client($node, $file, [ 'cat', "$file.sql" ],
+		'-v', 'ON_ERROR_STOP=1');
+}
+
+# Starts psql with a script that it runs again and again, whatever errors it
+# gets, until its connection is gone.
+sub endless_client
+{
+	my ($node, $script) = @_;
+
+	return start_client($node, PostgreSQL::Test::Utils::tempdir() . '/client',
+		[ 'yes', $script ]);
+}
+
+sub start_client
+{
+	my ($node, $file, $source, @options) = @_;
 	my $run = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', "$file.sql", '-d',
-			$node->connstr('postgres')
-		],
+		$source, '|',
+		[ 'psql', '-XAtq', @options, '-d', $node->connstr('postgres') ],
 		'>', "$file.out", '2>', "$file.err",
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return { run => $run, file => $file };

@@ -94,20 +94,27 @@ ROLLBACK;
 append_to_file("$dir/$_.sql", $scripts{$_}) for keys %scripts;
 my %weight = (send => 3, receive => 6, delete => 3, hide => 4, undo => 2);
 
-my ($out, $err);
-my $ok = IPC::Run::run(
-	[
-		'pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds,
-		(map { ('-f', "$dir/$_.sql\@$weight{$_}") } sort keys %scripts),
-		'-h', $node->host, '-p', $node->port, 'postgres'
-	],
-	'>', \$out, '2>', \$err);
-ok($ok, 'no client failed') or diag($err);
-like($out, qr/number of failed transactions: 0 /, 'no transaction failed');
-my ($done) = $out =~ /number of transactions actually processed: (\d+)/;
-note("$done transactions in $seconds s");
-cmp_ok($done, '>', 100, 'it was a storm');
-unlike(slurp_file($node->logfile), qr/ERROR|deadlock detected|TRAP|PANIC/, 'nothing in the log');
+sub storm
+{
+	my ($name, $duration) = @_;
+	my ($out, $err);
+
+	my $ok = IPC::Run::run(
+		[
+			'pgbench', '-n', '-c', $clients, '-j', 2, '-T', $duration,
+			(map { ('-f', "$dir/$_.sql\@$weight{$_}") } sort keys %weight),
+			'-h', $node->host, '-p', $node->port, 'postgres'
+		],
+		'>', \$out, '2>', \$err);
+	ok($ok, "$name: no client failed") or diag($err);
+	like($out, qr/number of failed transactions: 0 /, "$name: no transaction failed");
+	my ($done) = $out =~ /number of transactions actually processed: (\d+)/;
+	note("$done transactions in $duration s");
+	cmp_ok($done, '>', 100, "$name: it was one");
+	unlike(slurp_file($node->logfile), qr/ERROR|deadlock detected|TRAP|PANIC/, "$name: nothing in the log");
+}
+
+storm('storm', $seconds);
 
 # What is left, once the last visibility timeout is over, is what was sent and
 # not deleted; it may have moved to the dead-letter queue.
@@ -138,5 +145,10 @@ is( $node->safe_psql('postgres', 'SELECT count(*) FROM (SELECT message_id FROM r
 	'0', 'nothing came from nowhere');
 note($node->safe_psql('postgres', "SELECT (SELECT count(*) FROM sent) || ' sent, ' || (SELECT count(*) FROM handle) || ' received, ' ||
 	(SELECT count(DISTINCT message_id) FROM deleted) || ' deleted, ' || (SELECT count(*) FROM remaining) || ' left'"));
+
+# purges in the midst of it
+$weight{purge} = 1;
+append_to_file("$dir/purge.sql", q{SELECT sqs_purge_queue('storm')});
+storm('purges', int($seconds / 4) + 1);
 
 done_testing();

@@ -74,7 +74,7 @@ for my $round (1 .. $rounds)
 	query(qq{BEGIN; SELECT sqs_send('idle', 'prepared in $round'); PREPARE TRANSACTION 'send'});
 
 	my $before = query(q{SELECT stats_reset FROM sqs_metrics WHERE queue_name = 'q'});
-	my @clients = map { client($node, "$_\n" x 10000) } @scripts;
+	my @clients = map { endless_client($node, $_) } @scripts;
 	my $waiter = client($node, q{SELECT FROM sqs_receive('idle', 1, NULL, 20);});
 	wait_until(q{SELECT waiters = 1 FROM sqs.cursor('idle')},
 		"round $round: one waits");
