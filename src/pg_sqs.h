@@ -49,6 +49,7 @@ extern Datum *array_argument(FunctionCallInfo fcinfo, int n,
 							 const char *parameter, int *count);
 extern text *text_element(Datum element);
 extern char *string_element(Datum element);
+extern void check_seconds(const char *parameter, int32 value, int32 max);
 
 /* in pg_sqs.c: settings */
 extern int	sqs_max_queues;
@@ -353,7 +354,6 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
-extern void check_seconds(const char *parameter, int32 value, int32 max);
 
 /* in message.c: what the times and counts of a message mean */
 extern TimestampTz message_expiry(const Queue *queue, const Message *message);
