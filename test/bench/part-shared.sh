@@ -36,37 +36,54 @@ release()
 	exec 8>&-
 }
 
-# average FROM TO: of the transactions per second that pgbench -P 1 showed
-average()
+# watch_backend: notes each second what CPU time the backend of pgbench has had
+watch_backend()
 {
-	awk -v from="$1" -v to="$2" '/^progress:/ && $2 > from && $2 <= to + 0.5 { sum += $4; n++ }
-		END { print n ? sum / n : 0 }' "$WORK/pgbench.log"
+	local pid cpu start=${EPOCHREALTIME/./}
+
+	sleep 1						# pgbench's first connection is not the one
+	pid=$(value "SELECT max(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'")
+	while read -r cpu _ <"/proc/$pid/schedstat"; do
+		echo "$((${EPOCHREALTIME/./} - start)) $cpu"
+		sleep 1
+	done 2>/dev/null >"$WORK/backend.log"
 }
 
-# rates VARIANT HOLD: cycles while a transaction is open, then without it
+# keep_rates NAME FROM TO: keeps throughput and CPU of a cycle in these seconds
+keep_rates()
+{
+	local rate cpu
+
+	rate=$(awk -v from="$2" -v to="$3" '/^progress:/ && $2 > from && $2 <= to + 0.5 { sum += $4; n++ }
+		END { print n ? sum / n : 0 }' "$WORK/pgbench.log")
+	cpu=$(awk -v from="$2" -v to="$3" '$1 >= from * 1e6 && $1 <= to * 1e6 { if (!n++) { t = $1; c = $2 } last_t = $1; last_c = $2 }
+		END { print (n > 1 ? (last_c - c) / (last_t - t) * 1000 : "NULL") }' "$WORK/backend.log")
+	sql "INSERT INTO bench.measured (part, variant, per_second, cpu_us)
+		VALUES ('horizon', '$1', $rate, $cpu / nullif($rate, 0))"
+}
+
+# rates VARIANT HOLD NAME: cycles while a transaction is open, then without it
 rates()
 {
 	local variant=$1 seconds=$2 span=$(($2 < 20 ? $2 / 2 : 10))
 
 	(sleep "$seconds"; release) &
+	watch_backend &
 	pgbench_run "horizon-$variant" -c 1 -P 1 -T $((seconds + 6))
 	exec 8>&-
-	wait $!
-	sql "INSERT INTO bench.measured (part, variant, per_second) VALUES
-		('horizon', '$3 first', $(average 0 $span)),
-		('horizon', '$3 last', $(average $((seconds - span)) "$seconds")),
-		('horizon', '$3 after', $(average $((seconds + 2)) $((seconds + 6))))"
+	wait
+	keep_rates "$3 first" 0 $span
+	keep_rates "$3 last" $((seconds - span)) "$seconds"
+	keep_rates "$3 after" $((seconds + 2)) $((seconds + 6))
 }
 
-# rate_figures HOLDER NAME: what the holder did, name in bench.measured
-rate_figures()
+# rate_figure TEXT TARGET THIS THAT: throughput, then CPU, of what was kept
+rate_figure()
 {
-	figure "  $1: last seconds, beside the first" '>= 0.9' "bench.median('horizon', '$2 last', 'per_second')" \
-		"bench.median('horizon', '$2 first', 'per_second')" \
-		"bench.median('horizon', '$2 last', 'per_second') / bench.median('horizon', '$2 first', 'per_second')"
-	figure "  $1: two seconds after its end, beside the first" '>= 0.9' "bench.median('horizon', '$2 after', 'per_second')" \
-		"bench.median('horizon', '$2 first', 'per_second')" \
-		"bench.median('horizon', '$2 after', 'per_second') / bench.median('horizon', '$2 first', 'per_second')"
+	figure "  $1" "$2" "bench.median('horizon', '$3', 'per_second')" "bench.median('horizon', '$4', 'per_second')" \
+		"bench.median('horizon', '$3', 'per_second') / bench.median('horizon', '$4', 'per_second')"
+	figure '    backend CPU of a cycle, µs' '' "bench.median('horizon', '$3', 'cpu_us')" \
+		"bench.median('horizon', '$4', 'cpu_us')" NULL
 }
 
 # a transaction stays open, so that vacuum can remove nothing
@@ -85,19 +102,20 @@ part_horizon()
 	fill horizon 200000 0
 	sql "SET pg_sqs.max_batch_size = 10000; SELECT count(*) FROM generate_series(1, 20) AS i, sqs_consume('horizon', 10000 + 0 * i)"
 	as_user "$BIN/pg_ctl" -D "$WORK/data" -l "$WORK/server.log" -w -m fast restart >/dev/null
-	pgbench_run horizon-sqs -c 1 -P 1 -T 5
-	sql "INSERT INTO bench.measured (part, variant, per_second) VALUES ('horizon', 'restart', $(average 2 5))"
+	watch_backend &
+	pgbench_run horizon-sqs -c 1 -P 1 -T 6
+	wait
+	keep_rates restart 2 6
 
 	heading "cycles per second while a transaction is open for $HOLD s"
-	rate_figures 'it did nothing' old
-	figure '  it did nothing: last seconds, beside hand-written SQL' '>= 10' "bench.median('horizon', 'old last', 'per_second')" \
-		"bench.median('horizon', 'hand last', 'per_second')" \
-		"bench.median('horizon', 'old last', 'per_second') / bench.median('horizon', 'hand last', 'per_second')"
-	rate_figures 'it has sent' sent
-	rate_figures 'it has received' received
-	figure '  two seconds after a restart, 200,000 dead in front' '>= 0.9' "bench.median('horizon', 'restart', 'per_second')" \
-		"bench.median('horizon', 'old first', 'per_second')" \
-		"bench.median('horizon', 'restart', 'per_second') / bench.median('horizon', 'old first', 'per_second')"
+	rate_figure 'it did nothing: last seconds, beside the first' '>= 0.9' 'old last' 'old first'
+	rate_figure 'it did nothing: two seconds after its end, beside the first' '>= 0.9' 'old after' 'old first'
+	rate_figure 'it did nothing: last seconds, beside hand-written SQL' '>= 10' 'old last' 'hand last'
+	rate_figure 'it has sent: last seconds, beside the first' '>= 0.9' 'sent last' 'sent first'
+	rate_figure 'it has sent: two seconds after its end, beside the first' '>= 0.9' 'sent after' 'sent first'
+	rate_figure 'it has received: last seconds, beside the first' '>= 0.9' 'received last' 'received first'
+	rate_figure 'it has received: two seconds after its end, beside the first' '>= 0.9' 'received after' 'received first'
+	rate_figure 'two seconds after a restart, 200,000 dead in front' '>= 0.9' restart 'old first'
 }
 
 # tps SCRIPT CLIENTS: messages per second
