@@ -91,6 +91,8 @@ typedef struct Queue
 	int32		max_receive_count;
 } Queue;
 
+typedef struct QueueTable QueueTable;	/* its table, open */
+
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
@@ -113,6 +115,9 @@ extern void check_may_write(const char *call);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
 extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);
+extern QueueTable *open_queue_to_write(FunctionCallInfo fcinfo,
+									   const char *call, AclMode right,
+									   Queue *queue);
 extern void check_create_privilege(void);
 extern void check_extension_owner(void);
 
@@ -186,7 +191,6 @@ position_min(Position a, Position b)
 	return position_before(b, a) ? b : a;
 }
 
-typedef struct QueueTable QueueTable;
 typedef struct Effects Effects;
 
 typedef enum StorageResult
