@@ -15,7 +15,6 @@
  */
 #include "postgres.h"
 
-#include "common/md5.h"
 #include "mb/pg_wchar.h"
 
 #include "pg_sqs.h"
@@ -137,20 +136,6 @@ check_identifier(const char *parameter, const char *value, int length,
 					MAX_IDENTIFIER);
 }
 
-/* The MD5 of some bytes, in hexadecimal. */
-text *
-md5_hex(const void *data, int length)
-{
-	text	   *result = palloc(VARHDRSZ + MD5_HEX_LENGTH + 1);
-	const char *reason = NULL;
-
-	if (!pg_md5_hash(data, length, VARDATA(result), &reason))
-		ereport(ERROR,
-				errcode(ERRCODE_INTERNAL_ERROR),
-				errmsg("could not compute %s hash: %s", "MD5", reason));
-	SET_VARSIZE(result, VARHDRSZ + MD5_HEX_LENGTH);
-	return result;
-}
 
 /* A value as an error message repeats it: whole, unless it is very long. */
 const char *

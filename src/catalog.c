@@ -54,6 +54,7 @@ typedef struct RelidEntry
 
 static HTAB *by_name = NULL;
 static HTAB *by_relid = NULL;
+static CacheEntry *last_used = NULL;	/* in by_name */
 static Oid	catalog_relid = InvalidOid; /* sqs.queue */
 static Oid	owner_of_catalog = InvalidOid;
 static bool catalog_valid = false;	/* the two above are */
@@ -304,6 +305,7 @@ remember_queue(const Queue *queue)
 	{
 		hash_destroy(by_name);
 		hash_destroy(by_relid);
+		last_used = NULL;
 		create_cache();
 	}
 	entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
@@ -312,6 +314,15 @@ remember_queue(const Queue *queue)
 	by_oid = hash_search(by_relid, &queue->relid, HASH_ENTER, NULL);
 	by_oid->entry = entry;
 	entry->valid = queue->invalidations == invalidations;
+}
+
+/* What is remembered of a queue, if anything; most often the one used last. */
+static CacheEntry *
+find_entry(const char *name)
+{
+	if (last_used == NULL || strcmp(last_used->name, name) != 0)
+		last_used = hash_search(by_name, name, HASH_FIND, NULL);
+	return last_used;
 }
 
 /* Finds a queue by name; false if there is none. */
@@ -324,7 +335,7 @@ catalog_find(const char *name, Queue *queue)
 		return false;
 	if (by_name == NULL)
 		create_cache();
-	entry = hash_search(by_name, name, HASH_FIND, NULL);
+	entry = find_entry(name);
 	if (entry != NULL && entry->valid)
 	{
 		*queue = entry->queue;
@@ -351,7 +362,7 @@ catalog_find(const char *name, Queue *queue)
 bool
 catalog_is_current(const Queue *queue)
 {
-	CacheEntry *entry = hash_search(by_name, queue->name, HASH_FIND, NULL);
+	CacheEntry *entry = find_entry(queue->name);
 
 	return entry != NULL && entry->valid &&
 		entry->queue.invalidations == queue->invalidations;

@@ -255,7 +255,6 @@ extern bool check_characters(const char *utf8, int length, uint32 *offender);
 extern bool check_body(const char *utf8, int length, Failure *failure);
 extern bool check_identifier(const char *parameter, const char *value,
 							 int length, Failure *failure);
-extern text *md5_hex(const void *data, int length);
 extern const char *excerpt(const char *value, int length);
 extern const char *excerpt_text(const text *value);
 
@@ -283,6 +282,9 @@ extern bool attribute_base(Bytes type, AttributeBase *base);
 extern const char *attribute_name_problem(Bytes name);
 extern bool is_attribute_number(Bytes string);
 extern bool decode_base64(const char *string, int length, Bytes *bytes);
+
+/* in md5.c */
+extern text *md5_hex(const void *data, int length);
 
 /* in message_attribute.c: user attributes of a message */
 typedef struct MessageAttributes

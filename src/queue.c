@@ -221,7 +221,11 @@ insert_row(const char *name, bool fifo, Jsonb *tags)
 	return id;
 }
 
-/* The commands that make the table of queue N. */
+/*
+ * The commands that make the table of queue N.  What a receive changes stands
+ * together, since the WAL of an update has all from the first change to the
+ * last; last_received_at is NULL where first_received_at says the same.
+ */
 static char *
 table_commands(int32 id, const char *name, bool unlogged)
 {
@@ -234,9 +238,9 @@ table_commands(int32 id, const char *name, bool unlogged)
 	appendStringInfo(&sql,
 					 "CREATE %sTABLE sqs.queue_%d ("
 					 "id bigint NOT NULL DEFAULT nextval('sqs.queue_%d_seq'),"
-					 "visible_at timestamptz NOT NULL,"
 					 "sent_at timestamptz NOT NULL,"
 					 "message_id uuid NOT NULL,"
+					 "visible_at timestamptz NOT NULL,"
 					 "receive_count integer NOT NULL,"
 					 "visibility_timeout integer,"
 					 "enqueued_at timestamptz,"
@@ -249,7 +253,7 @@ table_commands(int32 id, const char *name, bool unlogged)
 					 "dead_letter_queue_source text COLLATE \"C\","
 					 "body text COLLATE \"C\" NOT NULL,"
 					 "message_attributes jsonb,"
-					 "CONSTRAINT queue_%d_pkey PRIMARY KEY (id))"
+					 "CONSTRAINT queue_%d_pkey PRIMARY KEY (id) WITH (deduplicate_items = off))"
 					 " USING heap WITH (" TABLE_OPTIONS ");",
 					 kind, id, id, id);
 	/* no two entries are equal, so there is nothing to deduplicate */

@@ -55,7 +55,7 @@
 #define MANY_DEAD 1000			/* dead entries that a look ahead may meet */
 
 static const Oid column_types[Natts_message] = {
-	INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, INT4OID, INT4OID,
+	INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT4OID, INT4OID,
 	TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID,
 	TEXTOID, TEXTOID, TEXTOID, JSONBOID
 };
@@ -124,17 +124,8 @@ storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **result)
 	table->queue = queue;
 	table->lockmode = lockmode;
 	table->rel = table_open(queue->relid, NoLock);
-	table->pkey = index_open(queue->pkey, lockmode);
-	table->due = index_open(queue->due_index, lockmode);
 	table->slot = table_slot_create(table->rel, NULL);
-	if (lockmode == AccessShareLock)
-		;
-	else if (queue->plain)
-	{
-		table->pkey_info = BuildIndexInfo(table->pkey);
-		table->due_info = BuildIndexInfo(table->due);
-	}
-	else
+	if (lockmode != AccessShareLock && !queue->plain)
 		table->writer = storage_open_writer(table->rel);
 	*result = table;
 	return true;
@@ -145,6 +136,24 @@ void
 storage_as_owner(QueueTable *table)
 {
 	table->as_owner = true;
+}
+
+/* The primary key of an open table: not every call needs it. */
+Relation
+storage_pkey(QueueTable *table)
+{
+	if (table->pkey == NULL)
+		table->pkey = index_open(table->queue->pkey, table->lockmode);
+	return table->pkey;
+}
+
+/* Its index on (visible_at, id). */
+Relation
+storage_due_index(QueueTable *table)
+{
+	if (table->due == NULL)
+		table->due = index_open(table->queue->due_index, table->lockmode);
+	return table->due;
 }
 
 /*
@@ -165,8 +174,10 @@ storage_close(QueueTable *table, bool unlock)
 		storage_close_writer(table->writer);
 	if (table->snapshot != NULL)
 		UnregisterSnapshot(table->snapshot);
-	index_close(table->pkey, release);
-	index_close(table->due, release);
+	if (table->pkey != NULL)
+		index_close(table->pkey, release);
+	if (table->due != NULL)
+		index_close(table->due, release);
 	table_close(table->rel, release);
 	if (table->changed)
 		CommandCounterIncrement();
@@ -219,7 +230,8 @@ storage_read(QueueTable *table, Message *m)
 		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
 	m->enqueued_at = TIME(enqueued_at);
 	m->first_received_at = TIME(first_received_at);
-	m->last_received_at = TIME(last_received_at);
+	m->last_received_at = IS_NULL(last_received_at) ?
+		m->first_received_at : TIME(last_received_at);
 	m->sender_id = POINTER(sender_id);
 	m->message_group_id = POINTER(message_group_id);
 	m->message_deduplication_id = POINTER(message_deduplication_id);
@@ -290,7 +302,7 @@ storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
 	}
 	if (table->snapshot == NULL)
 		storage_snapshot(table);
-	table->scan = index_beginscan(table->rel, table->due, scan_snapshot(table),
+	table->scan = index_beginscan(table->rel, storage_due_index(table), scan_snapshot(table),
 								  NULL, nkeys, 0);
 	index_rescan(table->scan, table->keys, nkeys, NULL, 0);
 }
@@ -299,7 +311,7 @@ storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
 void
 storage_scan_by_id(QueueTable *table)
 {
-	table->scan = index_beginscan(table->rel, table->pkey,
+	table->scan = index_beginscan(table->rel, storage_pkey(table),
 								  scan_snapshot(table), NULL, 0, 0);
 	index_rescan(table->scan, NULL, 0, NULL, 0);
 }
@@ -355,7 +367,7 @@ storage_next_due(QueueTable *table, TimestampTz after)
 
 	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
 				TimestampTzGetDatum(after));
-	scan = index_beginscan(table->rel, table->due, scan_snapshot(table),
+	scan = index_beginscan(table->rel, storage_due_index(table), scan_snapshot(table),
 						   NULL, 1, 0);
 	scan->xs_want_itup = true;
 	index_rescan(scan, &key, 1, NULL, 0);
@@ -459,7 +471,7 @@ find_by_key(QueueTable *table, int64 id)
 	bool		found = false;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = index_beginscan(table->rel, table->pkey, scan_snapshot(table),
+	scan = index_beginscan(table->rel, storage_pkey(table), scan_snapshot(table),
 						   NULL, 1, 0);
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (!found && index_getnext_slot(scan, ForwardScanDirection, table->slot))

@@ -21,9 +21,9 @@
 enum
 {
 	Anum_message_id = 1,
-	Anum_message_visible_at,
 	Anum_message_sent_at,
 	Anum_message_message_id,
+	Anum_message_visible_at,
 	Anum_message_receive_count,
 	Anum_message_visibility_timeout,
 	Anum_message_enqueued_at,
@@ -51,10 +51,9 @@ struct QueueTable
 {
 	const Queue *queue;
 	Relation	rel;
-	Relation	pkey;
+	Relation	pkey;			/* NULL = not needed so far, as the next two */
 	Relation	due;
-	IndexInfo  *pkey_info;
-	IndexInfo  *due_info;
+	IndexInfo  *index_info;		/* of both indexes */
 	LOCKMODE	lockmode;
 	Writer	   *writer;			/* NULL = written by hand */
 	bool		as_owner;		/* triggers run as the table's owner */
@@ -73,6 +72,8 @@ extern void storage_check_layout(Relation rel, const char *queue_name);
 extern void storage_read(QueueTable *table, Message *message);
 extern Position storage_row_position(QueueTable *table);
 extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);
+extern Relation storage_pkey(QueueTable *table);
+extern Relation storage_due_index(QueueTable *table);
 
 /* in storage_executor.c */
 typedef enum WriteKind

@@ -55,7 +55,7 @@ fill_lease(TupleTableSlot *slot, const Message *m)
 			   m->first_received_at == 0);
 	set_column(slot, Anum_message_last_received_at,
 			   TimestampTzGetDatum(m->last_received_at),
-			   m->last_received_at == 0);
+			   m->last_received_at == m->first_received_at);
 }
 
 /* Puts a message into a slot. */
@@ -104,15 +104,23 @@ insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
 	Datum		values[2];
 	bool		isnull[2] = {false, false};
 
-	/* an update keeps the id, so it cannot make it a duplicate */
+	/* plain B-trees, of which their access method asks no more */
+	if (table->index_info == NULL)
+		table->index_info = makeNode(IndexInfo);
+
+	/*
+	 * An update keeps the id, so it cannot make it a duplicate.  Not to say
+	 * that the id is unchanged spares each full page a search for versions to
+	 * delete: they go soon, all of them, and vacuum finds them faster.
+	 */
 	values[0] = slot->tts_values[Anum_message_id - 1];
-	index_insert(table->pkey, values, isnull, &slot->tts_tid, table->rel,
-				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, update,
-				 table->pkey_info);
+	index_insert(storage_pkey(table), values, isnull, &slot->tts_tid, table->rel,
+				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, false,
+				 table->index_info);
 	values[0] = slot->tts_values[Anum_message_visible_at - 1];
 	values[1] = slot->tts_values[Anum_message_id - 1];
-	index_insert(table->due, values, isnull, &slot->tts_tid, table->rel,
-				 UNIQUE_CHECK_NO, false, table->due_info);
+	index_insert(storage_due_index(table), values, isnull, &slot->tts_tid, table->rel,
+				 UNIQUE_CHECK_NO, false, table->index_info);
 }
 
 /* Notes a message that is about to be added, and counts it. */

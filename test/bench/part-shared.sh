@@ -13,7 +13,7 @@ UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = rece
 DELETE FROM bench.hand WHERE id = :id;
 END
 	script "$1-sqs" <<END
-SELECT message_id FROM sqs_send('$1', 'a body of fifty bytes, as in an order of one item.');
+SELECT (sqs_send('$1', 'a body of fifty bytes, as in an order of one item.')).message_id;
 SELECT receipt_handle, body, receive_count FROM sqs_receive('$1') \gset
 SELECT sqs_delete('$1', :receipt_handle);
 END
@@ -215,7 +215,7 @@ part_wakeup()
 	# messages that are not due for long, so that those who wait go on waiting
 	make_queue producers
 	script wakeup-producer <<'END'
-SELECT message_id FROM sqs_send('producers', 'a body of fifty bytes, as in an order of one item.', 900);
+SELECT (sqs_send('producers', 'a body of fifty bytes, as in an order of one item.', 900)).message_id;
 END
 	script wakeup-waiter <<'END'
 SELECT receipt_handle FROM sqs_receive('producers', wait_time_seconds => 20);

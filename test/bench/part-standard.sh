@@ -39,7 +39,7 @@ UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = rece
 DELETE FROM bench.hand WHERE id = :id;
 END
 	measured_script cycle-sqs <<'END'
-SELECT message_id FROM sqs_send('bench', :body);
+SELECT (sqs_send('bench', :body)).message_id;
 SELECT receipt_handle, body, receive_count FROM sqs_receive('bench') \gset
 SELECT sqs_delete('bench', :receipt_handle);
 END
