@@ -75,3 +75,13 @@ string_element(Datum element)
 	return DatumGetPointer(element) == NULL ? pstrdup("") :
 		TextDatumGetCString(element);
 }
+
+/* Checks a number of seconds that may be left out. */
+void
+check_seconds(const char *parameter, int32 value, int32 max)
+{
+	if (value < 0 || value > max)
+		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
+				  "Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
+				  value, parameter, max);
+}

@@ -41,6 +41,8 @@ typedef struct LostChunk
 	int64		ids[LOST_IN_CHUNK];
 } LostChunk;
 
+static LostChunk *free_chunks = NULL;	/* of subtransactions that ended */
+
 /* Whether a queue may have lost receives; a guess, made without a lock. */
 bool
 lost_is_possible(Oid relid)
@@ -124,7 +126,12 @@ effects_lose_receive(Effects *effects, int64 id)
 		return;
 	if (chunk == NULL || chunk->n == LOST_IN_CHUNK)
 	{
-		chunk = MemoryContextAlloc(TopTransactionContext, sizeof(LostChunk));
+		chunk = free_chunks;
+		if (chunk != NULL)
+			free_chunks = chunk->next;
+		else
+			chunk = MemoryContextAlloc(TopTransactionContext,
+									   sizeof(LostChunk));
 		chunk->n = 0;
 		chunk->next = effects->lost;
 		effects->lost = chunk;
@@ -132,14 +139,47 @@ effects_lose_receive(Effects *effects, int64 id)
 	chunk->ids[chunk->n++] = id;
 }
 
-/* Merges those of a subtransaction into those of its parent. */
+/* Keeps the chunks of a subtransaction that aborted for reuse. */
 void
-lost_merge(Effects *into, const Effects *from)
+lost_forget(Effects *effects)
 {
+	while (effects->lost != NULL)
+	{
+		LostChunk  *chunk = effects->lost;
+
+		effects->lost = chunk->next;
+		chunk->next = free_chunks;
+		free_chunks = chunk;
+	}
+}
+
+/* Forgets those chunks, whose memory ends with the transaction. */
+void
+lost_end_transaction(void)
+{
+	free_chunks = NULL;
+}
+
+/*
+ * Merges those of a subtransaction into those of its parent: few into the
+ * parent's chunk, for there may be many subtransactions.
+ */
+void
+lost_merge(Effects *into, Effects *from)
+{
+	LostChunk  *first = into->lost;
 	LostChunk  *last = from->lost;
 
 	if (last == NULL)
 		return;
+	if (first != NULL && last->next == NULL &&
+		first->n + last->n <= LOST_IN_CHUNK)
+	{
+		memcpy(first->ids + first->n, last->ids, last->n * sizeof(int64));
+		first->n += last->n;
+		lost_forget(from);
+		return;
+	}
 	while (last->next != NULL)
 		last = last->next;
 	last->next = into->lost;

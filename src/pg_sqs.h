@@ -49,6 +49,7 @@ extern Datum *array_argument(FunctionCallInfo fcinfo, int n,
 							 const char *parameter, int *count);
 extern text *text_element(Datum element);
 extern char *string_element(Datum element);
+extern void check_seconds(const char *parameter, int32 value, int32 max);
 
 /* in pg_sqs.c: settings */
 extern int	sqs_max_queues;
@@ -90,6 +91,8 @@ typedef struct Queue
 	int32		max_receive_count;
 } Queue;
 
+typedef struct QueueTable QueueTable;	/* its table, open */
+
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
@@ -112,6 +115,9 @@ extern void check_may_write(const char *call);
 extern void check_queue_privilege(const Queue *queue, AclMode mode);
 extern void check_message_privilege(const Queue *queue, AclMode mode);
 extern void check_queue_owner(const Queue *queue);
+extern QueueTable *open_queue_to_write(FunctionCallInfo fcinfo,
+									   const char *call, AclMode right,
+									   Queue *queue);
 extern void check_create_privilege(void);
 extern void check_extension_owner(void);
 
@@ -185,7 +191,6 @@ position_min(Position a, Position b)
 	return position_before(b, a) ? b : a;
 }
 
-typedef struct QueueTable QueueTable;
 typedef struct Effects Effects;
 
 typedef enum StorageResult
@@ -353,7 +358,6 @@ extern void redrive_insert(Redrive *redrive, const Queue *source,
 						   const Message *message, TimestampTz now);
 
 /* in receive.c */
-extern void check_seconds(const char *parameter, int32 value, int32 max);
 
 /* in message.c: what the times and counts of a message mean */
 extern TimestampTz message_expiry(const Queue *queue, const Message *message);

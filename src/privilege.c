@@ -94,6 +94,24 @@ check_queue_owner(const Queue *queue)
 				errmsg("must be owner of queue \"%s\"", queue->name));
 }
 
+/*
+ * Opens the queue of argument 0 for a call that changes its messages, which
+ * takes a right.
+ */
+QueueTable *
+open_queue_to_write(FunctionCallInfo fcinfo, const char *call, AclMode right,
+					Queue *queue)
+{
+	QueueTable *table;
+
+	check_may_write(call);
+	catalog_get(text_argument(fcinfo, 0), queue);
+	if (!storage_open(queue, RowExclusiveLock, &table))
+		report_missing_queue();
+	check_message_privilege(queue, right);
+	return table;
+}
+
 /* Raises an error unless the user may create queues. */
 void
 check_create_privilege(void)

@@ -392,16 +392,6 @@ check_max(int32 value)
 				  value, sqs_max_batch_size);
 }
 
-/* Checks a number of seconds that may be left out. */
-void
-check_seconds(const char *parameter, int32 value, int32 max)
-{
-	if (value < 0 || value > max)
-		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
-				  "Value %d for parameter %s is invalid. Reason: Must be >= 0 and <= %d, if provided.",
-				  value, parameter, max);
-}
-
 /* Refuses ReceiveRequestAttemptId, which only FIFO queues know. */
 static void
 check_attempt_id(FunctionCallInfo fcinfo, int n, const Queue *queue)

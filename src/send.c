@@ -189,20 +189,6 @@ make_message(QueueTable *table, const Queue *queue, const Send *send,
 	storage_effects(table)->metrics[METRIC_SENT_BYTES] += send->size;
 }
 
-/* Opens the queue for a send. */
-static QueueTable *
-open_for_send(FunctionCallInfo fcinfo, const char *function, Queue *queue)
-{
-	QueueTable *table;
-
-	check_may_write(function);
-	catalog_get(text_argument(fcinfo, 0), queue);
-	if (!storage_open(queue, RowExclusiveLock, &table))
-		report_missing_queue();
-	check_message_privilege(queue, ACL_INSERT);
-	return table;
-}
-
 /* An optional integer argument. */
 static int32
 optional_int(FunctionCallInfo fcinfo, int n, bool *present)
@@ -239,7 +225,7 @@ sqs_send(PG_FUNCTION_ARGS)
 	Send		send = {0};
 	Message		message;
 
-	table = open_for_send(fcinfo, "sqs_send()", &queue);
+	table = open_queue_to_write(fcinfo, "sqs_send()", ACL_INSERT, &queue);
 	send.body = text_argument(fcinfo, 1);
 	send.delay_seconds = optional_int(fcinfo, 2, &send.has_delay);
 	send.attributes_input = jsonb_argument(fcinfo, 3);
@@ -347,7 +333,7 @@ sqs_send_batch(PG_FUNCTION_ARGS)
 	int			n;
 
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
-	table = open_for_send(fcinfo, "sqs_send_batch()", &queue);
+	table = open_queue_to_write(fcinfo, "sqs_send_batch()", ACL_INSERT, &queue);
 	entries = batch_parse(jsonb_argument(fcinfo, 1),
 						  "SendMessageBatchRequestEntry", members, &n);
 	sends = palloc0_array(Send, n);
@@ -376,7 +362,7 @@ sqs_send_many(PG_FUNCTION_ARGS)
 	int			n;
 
 	result_begin(fcinfo, 1);
-	table = open_for_send(fcinfo, "sqs_send_many()", &queue);
+	table = open_queue_to_write(fcinfo, "sqs_send_many()", ACL_INSERT, &queue);
 	bodies = array_argument(fcinfo, 1, "MessageBodies", &n);
 	send.delay_seconds = optional_int(fcinfo, 2, &send.has_delay);
 	send.attributes_input = jsonb_argument(fcinfo, 3);

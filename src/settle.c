@@ -163,21 +163,6 @@ settle(const Queue *queue, QueueTable *table, Settle *settles, int n)
 	pfree(order);
 }
 
-/* Opens the queue and checks the caller's right. */
-static QueueTable *
-begin_settle(FunctionCallInfo fcinfo, const char *function, AclMode right,
-			 Queue *queue)
-{
-	QueueTable *table;
-
-	check_may_write(function);
-	catalog_get(text_argument(fcinfo, 0), queue);
-	if (!storage_open(queue, RowExclusiveLock, &table))
-		report_missing_queue();
-	check_message_privilege(queue, right);
-	return table;
-}
-
 /* The VisibilityTimeout argument, which must be there. */
 static int32
 timeout_argument(FunctionCallInfo fcinfo, int n)
@@ -279,7 +264,7 @@ sqs_delete(PG_FUNCTION_ARGS)
 	QueueTable *table;
 	Settle		s;
 
-	table = begin_settle(fcinfo, "sqs_delete()", ACL_DELETE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_delete()", ACL_DELETE, &queue);
 	settle_single(fcinfo, &queue, table, &s, -1);
 	PG_RETURN_BOOL(s.done);
 }
@@ -291,7 +276,7 @@ sqs_delete_many(PG_FUNCTION_ARGS)
 	Queue		queue;
 	QueueTable *table;
 
-	table = begin_settle(fcinfo, "sqs_delete_many()", ACL_DELETE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_delete_many()", ACL_DELETE, &queue);
 	PG_RETURN_INT64(settle_array(fcinfo, &queue, table, -1));
 }
 
@@ -302,7 +287,7 @@ sqs_delete_batch(PG_FUNCTION_ARGS)
 	Queue		queue;
 	QueueTable *table;
 
-	table = begin_settle(fcinfo, "sqs_delete_batch()", ACL_DELETE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_delete_batch()", ACL_DELETE, &queue);
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
 	settle_batch(fcinfo, &queue, table, false);
 	return (Datum) 0;
@@ -316,7 +301,7 @@ sqs_change_visibility(PG_FUNCTION_ARGS)
 	QueueTable *table;
 	Settle		s;
 
-	table = begin_settle(fcinfo, "sqs_change_visibility()", ACL_UPDATE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_change_visibility()", ACL_UPDATE, &queue);
 	settle_single(fcinfo, &queue, table, &s, timeout_argument(fcinfo, 2));
 	PG_RETURN_TIMESTAMPTZ(s.visible_at);
 }
@@ -328,7 +313,7 @@ sqs_change_visibility_many(PG_FUNCTION_ARGS)
 	Queue		queue;
 	QueueTable *table;
 
-	table = begin_settle(fcinfo, "sqs_change_visibility_many()", ACL_UPDATE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_change_visibility_many()", ACL_UPDATE, &queue);
 	PG_RETURN_INT64(settle_array(fcinfo, &queue, table, timeout_argument(fcinfo, 2)));
 }
 
@@ -339,7 +324,7 @@ sqs_change_visibility_batch(PG_FUNCTION_ARGS)
 	Queue		queue;
 	QueueTable *table;
 
-	table = begin_settle(fcinfo, "sqs_change_visibility_batch()", ACL_UPDATE, &queue);
+	table = open_queue_to_write(fcinfo, "sqs_change_visibility_batch()", ACL_UPDATE, &queue);
 	result_begin(fcinfo, BATCH_RESULT_COLUMNS);
 	settle_batch(fcinfo, &queue, table, true);
 	return (Datum) 0;

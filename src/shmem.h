@@ -135,7 +135,9 @@ extern void cursor_release_cells(int level);
 
 /* in lost.c */
 extern bool lost_report(const Effects *effects);
-extern void lost_merge(Effects *into, const Effects *from);
+extern void lost_merge(Effects *into, Effects *from);
+extern void lost_forget(Effects *effects);
+extern void lost_end_transaction(void);
 
 /* in wait.c */
 extern void wait_wake_unlock(QueueSlot *slot, int receivable,

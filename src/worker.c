@@ -265,13 +265,15 @@ override_settings(void)
 		{"default_transaction_deferrable", "off"},
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
+		{"transaction_timeout", "0"},	/* since PG17 */
 		{"idle_in_transaction_session_timeout", "0"},
 		{"row_security", "on"}
 	};
 
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
-						PGC_S_OVERRIDE);
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+							PGC_S_OVERRIDE);
 }
 
 /* Main function of a worker; its argument is the database. */

@@ -269,7 +269,7 @@ merge_wakes(Wakes *into, const Wakes *from)
 
 /* Merges the effects of a level that ended into those of its parent. */
 static void
-merge_effects(Effects *into, const Effects *from)
+merge_effects(Effects *into, Effects *from)
 {
 	into->at_commit = position_min(into->at_commit, from->at_commit);
 	into->at_abort = position_min(into->at_abort, from->at_abort);
@@ -338,6 +338,7 @@ abort_level(int level)
 		effects_list = effects->next;
 		report_abort(effects);
 		restore_own(effects);
+		lost_forget(effects);
 		free_one(effects);
 	}
 }
@@ -366,6 +367,7 @@ end_effects(void (*report) (const Effects *))
 	for (const Effects *e = effects_list; e != NULL; e = e->next)
 		report(e);
 	effects_list = free_effects = NULL;
+	lost_end_transaction();
 	receives.any = false;
 }
 

@@ -39,7 +39,8 @@ SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS "without comment"
 FROM pg_depend d
 WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_sqs') AND d.deptype = 'e'
 	AND obj_description(d.objid, d.classid::regclass::name) IS NULL
-	-- the row type of a table
+	-- array types; the row type of a table
+	AND NOT EXISTS (SELECT FROM pg_type WHERE d.classid = 'pg_type'::regclass AND oid = d.objid AND typcategory = 'A')
 	AND NOT (d.classid = 'pg_type'::regclass AND EXISTS (
 		SELECT FROM pg_class WHERE reltype = d.objid AND relkind <> 'c'));
 

@@ -21,7 +21,6 @@ $$;
 SELECT sqs_create_queue('lp');
 -- nothing comes: it ends with the time, without an error
 SELECT poll($$ sqs_receive('lp', wait_time_seconds => 1) $$, 1);
-SELECT poll($$ sqs_consume('lp', wait_time_seconds => 1) $$, 1);
 -- something is there: at once, with what is there
 SELECT count(*) FROM sqs_send_many('lp', '{a, b}');
 SELECT poll($$ sqs_receive('lp', 10, wait_time_seconds => 20) $$, 0);
@@ -34,7 +33,6 @@ SELECT poll($$ sqs_receive('lp', visibility_timeout => 0, wait_time_seconds => 2
 -- and not before
 SELECT FROM sqs_send('lp', 'much later', delay_seconds => 900);
 SELECT poll($$ sqs_consume('lp', 10, wait_time_seconds => 20) $$, 0);
-SELECT poll($$ sqs_consume('lp', 10, wait_time_seconds => 1) $$, 1);
 -- the queue's default, and that a call's 0 is less
 SELECT sqs_set_queue_attributes('lp', '{"ReceiveMessageWaitTimeSeconds": 1}');
 SELECT poll($$ sqs_receive('lp') $$, 1);
@@ -62,6 +60,32 @@ COMMIT;
 SET statement_timeout = '300ms';
 SELECT * FROM sqs_receive('lp', wait_time_seconds => 20);
 RESET statement_timeout;
+-- caught by a block, which then polls again
+SET statement_timeout = '300ms';
+DO $$ BEGIN
+	BEGIN
+		PERFORM sqs_receive('lp', wait_time_seconds => 20);
+	EXCEPTION WHEN query_canceled THEN
+		PERFORM sqs_send('lp', 'sent after');
+	END;
+	PERFORM set_config('lp.got', (SELECT body FROM sqs_receive('lp', wait_time_seconds => 20)), false);
+END $$;
+RESET statement_timeout;
+SHOW lp.got;
+-- a poll whose message has a trigger that polls another queue
+SELECT queue_table('lp') AS lp_table \gset
+CREATE FUNCTION poll_dlq() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('lp.nested', poll($p$ sqs_receive('lp_dlq', wait_time_seconds => 1) $p$, 1), false);
+	RETURN NULL;
+END
+$$;
+CREATE TRIGGER poll_dlq AFTER UPDATE ON :lp_table FOR EACH ROW EXECUTE FUNCTION poll_dlq();
+SELECT sqs_purge_queue('lp_dlq');
+SELECT FROM sqs_send('lp', 'outer');
+SELECT poll($$ sqs_receive('lp', wait_time_seconds => 20) $$, 1);
+SHOW lp.nested;
 SELECT sqs_delete_queue('lp');
 SELECT sqs_delete_queue('lp_dlq');
+DROP FUNCTION poll_dlq();
 DROP FUNCTION poll(text, numeric);

@@ -112,8 +112,8 @@ SELECT count(*) FROM generate_series(1, 3) i WHERE (sqs_send('tx', 'w' || i)).me
 SELECT bodies('tx');
 DELETE FROM tx_got WHERE (sqs_send('tx', body)).message_id IS NULL;
 SELECT bodies('tx');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT sqs_send('tx', 'explained');
-EXPLAIN (COSTS OFF) SELECT sqs_send('tx', 'not sent');
+DO $$ BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT sqs_send(''tx'', ''explained'')'; END $$;
+DO $$ BEGIN EXECUTE 'EXPLAIN SELECT sqs_send(''tx'', ''not sent'')'; END $$;
 SELECT bodies('tx');
 DROP TABLE tx_got;
 

@@ -98,6 +98,7 @@ CREATE TABLE got (message_id uuid);
 	{
 		for my $kind (sort keys %scripts)
 		{
+			next if !$preload && $kind eq 'consume';
 			my $name = $node->name . ", $level, $kind";
 
 			$node->safe_psql('postgres', qq{

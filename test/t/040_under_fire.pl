@@ -1,8 +1,12 @@
-# Many clients do everything at once to one queue: send, delay, receive, hold,
+# Many clients do everything at once to a queue: send, delay, receive, hold,
 # consume, delete, change visibility, in savepoints, at every isolation level,
 # with rollbacks, prepared transactions, foreign locks and killed backends.
 # What was committed is written down in the same transactions, and at the end
 # it must all add up: nothing lost, nothing twice, nothing late.
+#
+# One queue is kept nearly empty.  There a cursor that went astray would be
+# healed within moments, by the next receive that finds nothing; so a second
+# one has a backlog all the time.
 #
 # PG_SQS_STRESS_SECONDS sets how long.
 
@@ -36,39 +40,42 @@ sub query { return $node->safe_psql('postgres', @_); }
 query(q{
 CREATE EXTENSION pg_sqs;
 SELECT sqs_create_queue('q');
-CREATE TABLE sent (message_id uuid, due timestamptz);
+SELECT sqs_create_queue('backlog');
+CREATE TABLE sent (queue text, message_id uuid, due timestamptz);
 CREATE TABLE lease (message_id uuid, at timestamptz, until timestamptz, receive boolean);
 CREATE TABLE gone (message_id uuid);
 
-CREATE FUNCTION send(delay int) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION send(queue text, delay int) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO sent
-		SELECT message_id, clock_timestamp() + make_interval(secs => delay)
-		FROM sqs_send('q', repeat('x', 50), delay)
+		SELECT queue, message_id, clock_timestamp() + make_interval(secs => delay)
+		FROM sqs_send(queue, repeat('x', 50), delay)
 $$;
-CREATE FUNCTION receive(n int, timeout int, wait int) RETURNS SETOF text LANGUAGE sql AS $$
-	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, timeout, wait)),
+CREATE FUNCTION receive(queue text, n int, timeout int, wait int) RETURNS SETOF text LANGUAGE sql AS $$
+	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive(queue, n, timeout, wait)),
 		l AS (INSERT INTO lease
 			SELECT message_id, visible_at - make_interval(secs => timeout), visible_at, true FROM m)
 	SELECT receipt_handle FROM m
 $$;
-CREATE FUNCTION receive_and_delete(n int, wait int) RETURNS void LANGUAGE sql AS $$
-	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, 2, wait)),
+CREATE FUNCTION receive_and_delete(queue text, n int, wait int) RETURNS void LANGUAGE sql AS $$
+	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive(queue, n, 2, wait)),
 		l AS (INSERT INTO lease
 			SELECT message_id, visible_at - interval '2 s', visible_at, true FROM m)
-	INSERT INTO gone SELECT message_id FROM m WHERE sqs_delete('q', receipt_handle)
+	INSERT INTO gone SELECT message_id FROM m WHERE sqs_delete(queue, receipt_handle)
 $$;
-CREATE FUNCTION consume(n int) RETURNS void LANGUAGE sql AS $$
-	WITH m AS MATERIALIZED (SELECT message_id, clock_timestamp() AS at FROM sqs_consume('q', n)),
+CREATE FUNCTION consume(queue text, n int) RETURNS void LANGUAGE sql AS $$
+	WITH m AS MATERIALIZED (SELECT message_id, clock_timestamp() AS at FROM sqs_consume(queue, n)),
 		l AS (INSERT INTO lease SELECT message_id, at, at, true FROM m)
 	INSERT INTO gone SELECT message_id FROM m
 $$;
-CREATE FUNCTION receive_and_change(n int, timeout int) RETURNS void LANGUAGE sql AS $$
-	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive('q', n, 2)),
+CREATE FUNCTION receive_and_change(queue text, n int, timeout int) RETURNS void LANGUAGE sql AS $$
+	WITH m AS MATERIALIZED (SELECT * FROM sqs_receive(queue, n, 2)),
 		l AS (INSERT INTO lease
 			SELECT message_id, visible_at - interval '2 s', visible_at, true FROM m),
-		c AS MATERIALIZED (SELECT message_id, sqs_change_visibility('q', receipt_handle, timeout) AS until FROM m)
+		c AS MATERIALIZED (SELECT message_id, sqs_change_visibility(queue, receipt_handle, timeout) AS until FROM m)
 	INSERT INTO lease SELECT message_id, until - make_interval(secs => timeout), until, false FROM c
 $$;
+INSERT INTO sent SELECT 'backlog', id, clock_timestamp()
+	FROM sqs_send_many('backlog', ARRAY(SELECT 'x' FROM generate_series(1, 20000))) AS id;
 });
 
 # What clients do, as pgbench scripts: [name, weight, script].
@@ -80,27 +87,27 @@ COMMIT;
 \endif
 ';
 my @senders = (
-	[ 'send', 8, 'SELECT send(0);' ],
-	[ 'delay', 3, "\\set delay random(1, 2)\nSELECT send(:delay);" ],
-	[ 'send_late', 3, 'BEGIN; SELECT send(0); SELECT pg_sleep(random() * 0.01); COMMIT;' ]);
+	[ 'send', 8, 'SELECT send(:queue, 0);' ],
+	[ 'delay', 3, "\\set delay random(1, 2)\nSELECT send(:queue, :delay);" ],
+	[ 'send_late', 3, 'BEGIN; SELECT send(:queue, 0); SELECT pg_sleep(random() * 0.01); COMMIT;' ]);
 my @consumers = (
-	[ 'delete', 8, 'SELECT receive_and_delete(1, 1);' ],
-	[ 'delete_many', 4, 'SELECT receive_and_delete(10, 1);' ],
-	[ 'consume', 3, "BEGIN; SELECT consume(2); SELECT pg_sleep(random() * 0.005);\n$end" ]);
+	[ 'delete', 8, 'SELECT receive_and_delete(:queue, 1, 1);' ],
+	[ 'delete_many', 4, 'SELECT receive_and_delete(:queue, 10, 1);' ],
+	[ 'consume', 3, "BEGIN; SELECT consume(:queue, 2); SELECT pg_sleep(random() * 0.005);\n$end" ]);
 my @others = (
-	[ 'hold', 2, "BEGIN; SELECT receive(3, 1, 0); SELECT pg_sleep(random() * 0.01);\n$end" ],
-	[ 'change', 2, "\\set timeout random(0, 2)\nSELECT receive_and_change(2, :timeout);" ],
-	[ 'levels', 3, "BEGIN; SELECT send(0); SAVEPOINT a; SELECT receive(2, 0, 0); SELECT send(1);
+	[ 'hold', 2, "BEGIN; SELECT receive(:queue, 3, 1, 0); SELECT pg_sleep(random() * 0.01);\n$end" ],
+	[ 'change', 2, "\\set timeout random(0, 2)\nSELECT receive_and_change(:queue, 2, :timeout);" ],
+	[ 'levels', 3, "BEGIN; SELECT send(:queue, 0); SAVEPOINT a; SELECT receive(:queue, 2, 0, 0); SELECT send(:queue, 1);
 \\set r random(1, 3)
 \\if :r = 1
 ROLLBACK TO a;
 \\elif :r = 2
 RELEASE a;
 \\endif
-SELECT receive(1, 1, 0); SELECT consume(1);\n$end" ],
-	[ 'repeatable', 1, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT send(0); SELECT receive(2, 1, 0); SELECT consume(1);\n$end" ],
-	[ 'serializable', 1, "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT send(0); SELECT receive(2, 1, 0);\n$end" ],
-	[ 'prepare', 2, "BEGIN; SELECT send(0); SELECT receive(2, 1, 0); SELECT consume(1);
+SELECT receive(:queue, 1, 1, 0); SELECT consume(:queue, 1);\n$end" ],
+	[ 'repeatable', 1, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT send(:queue, 0); SELECT receive(:queue, 2, 1, 0); SELECT consume(:queue, 1);\n$end" ],
+	[ 'serializable', 1, "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT send(:queue, 0); SELECT receive(:queue, 2, 1, 0);\n$end" ],
+	[ 'prepare', 2, "BEGIN; SELECT send(:queue, 0); SELECT receive(:queue, 2, 1, 0); SELECT consume(:queue, 1);
 SELECT quote_literal(pg_backend_pid()) AS gid \\gset
 PREPARE TRANSACTION :gid;
 SELECT pg_sleep(random() * 0.02);
@@ -110,18 +117,21 @@ COMMIT PREPARED :gid;
 \\else
 ROLLBACK PREPARED :gid;
 \\endif" ],
-	[ 'lock', 1, "BEGIN; SELECT id FROM sqs.queue_1 ORDER BY visible_at LIMIT 3 FOR UPDATE SKIP LOCKED; SELECT pg_sleep(0.005); ROLLBACK;" ],
-	[ 'wait', 1, "CALL sqs_wait('q', 1);" ]);
+	[ 'lock', 1, "BEGIN; SELECT id FROM :table ORDER BY visible_at LIMIT 3 FOR UPDATE SKIP LOCKED; SELECT pg_sleep(0.005); ROLLBACK;" ],
+	[ 'wait', 1, "CALL sqs_wait(:queue, 1);" ]);
 my @victims = (
-	[ 'killed', 1, "BEGIN; SELECT send(0); SELECT receive(2, 1, 1); SELECT consume(1); SELECT pg_sleep(0.2); COMMIT;" ]);
+	[ 'killed', 1, "BEGIN; SELECT send(:queue, 0); SELECT receive(:queue, 2, 1, 1); SELECT consume(:queue, 1); SELECT pg_sleep(0.2); COMMIT;" ]);
+
+my %id = map { split /\|/ } split /\n/, query('SELECT name, id FROM sqs.queue');
 
 # Starts pgbench.
 sub start_clients
 {
-	my ($name, $clients, $rate, $time, @scripts) = @_;
+	my ($name, $queue, $clients, $rate, $time, @scripts) = @_;
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my @command = (
 		'pgbench', '-n', '-c', $clients, '-j', 1, '-T', $time,
+		'-D', "queue='$queue'", '-D', "table=sqs.queue_$id{$queue}",
 		$rate ? ('-R', $rate) : ());
 	my $output = '';
 
@@ -153,22 +163,22 @@ sub finish_clients
 
 my $began = time;
 my @clients = (
-	start_clients('senders', 4, 200, $seconds, @senders),
-	start_clients('consumers', 8, 0, $seconds, @consumers),
-	start_clients('others', 8, 150, $seconds, @others));
+	start_clients('senders', 'q', 4, 150, $seconds, @senders),
+	start_clients('consumers', 'q', 8, 0, $seconds, @consumers),
+	start_clients('others', 'q', 6, 100, $seconds, @others),
+	start_clients('others of the backlog', 'backlog', 6, 400, $seconds, @others));
 my $violations = 0;
 my $verified = 0;
 my $killed = 0;
 
 while (time - $began < $seconds - 3)
 {
-	my $victims = start_clients('victims', 3, 0, 2, @victims);
+	my $victims = start_clients('victims', (qw(q backlog))[ $killed / 3 % 2 ], 3, 0, 2, @victims);
 
-	for (1 .. 10)
+	for (my $then = time; time < $then + 1;)
 	{
-		$violations += query(q{SELECT sqs.verify_cursor('q')});
+		$violations += query(q{SELECT sum(sqs.verify_cursor(name)) FROM sqs.queue});
 		$verified++;
-		usleep(50_000);
 	}
 	$killed += query(q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE application_name = 'victims' AND backend_type = 'client backend'});
@@ -184,12 +194,19 @@ $node->poll_query_until('postgres',
 	q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victims'});
 is(query('SELECT count(*) FROM pg_prepared_xacts'), 0, 'nothing is left prepared');
 usleep(2_500_000);
-is( query(q{SELECT sqs.verify_cursor('q') = 0 AND approximate_number_of_messages_visible =
-		(SELECT count(*) FROM sqs.queue_1) FROM sqs_metrics WHERE queue_name = 'q'}),
-	't', 'gauges are exact');
-query(q{SET pg_sqs.max_batch_size = 10000; SELECT consume(10000)})
-  until query(q{SELECT count(*) FROM sqs_peek('q')}) == 0;
-is(query('SELECT count(*) FROM sqs.queue_1'), 0, 'everything can be received');
+is(query(q{SELECT sum(sqs.verify_cursor(name)) FROM sqs.queue}), 0, 'the cursor is not past one now');
+foreach my $queue (qw(q backlog))
+{
+	my $table = "sqs.queue_$id{$queue}";
+
+	ok( $node->poll_query_until('postgres',
+			qq{SELECT approximate_number_of_messages_visible = (SELECT count(*) FROM $table)
+			FROM sqs_metrics WHERE queue_name = '$queue'}),
+		"gauges of $queue become exact");
+	query(qq{SET pg_sqs.max_batch_size = 10000; SELECT consume('$queue', 10000)})
+	  until query(qq{SELECT count(*) FROM sqs_peek('$queue')}) == 0;
+	is(query("SELECT count(*) FROM $table"), 0, "everything in $queue can be received");
+}
 
 note(query('SELECT count(*) FROM sent') . ' messages sent, '
 	  . query('SELECT count(*) FROM lease WHERE receive') . ' received');
@@ -205,7 +222,7 @@ is( query(q{SELECT count(*) FROM (
 is( query(qq{SELECT count(*) FROM (
 		SELECT greatest(due, pg_xact_commit_timestamp(s.xmin)) AS due,
 			(SELECT min(at) FROM lease AS l WHERE l.message_id = s.message_id) AS at
-		FROM sent AS s) AS d
+		FROM sent AS s WHERE queue = 'q') AS d
 	WHERE at > due + interval '2 seconds'
 		AND due < (SELECT max(at) FROM lease) - interval '10 seconds'}),
 	0, 'nothing came later than two seconds after it was due');

@@ -10,7 +10,7 @@ use lib "$FindBin::RealBin/../perl";
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use SqsCrash;
+use SqsTest;
 use Test::More;
 
 my $node = crash_node('main');

@@ -12,7 +12,7 @@ use lib "$FindBin::RealBin/../perl";
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use SqsCrash;
+use SqsTest;
 use Test::More;
 use Time::HiRes qw(time);
 

@@ -1,11 +1,11 @@
-# SqsCrash: what the crash tests share.
+# SqsTest: what tests with crashes and many clients share.
 #
 # A killed server keeps what the kernel has: a commit that did not wait is
 # lost only while its WAL is in shared memory.  The WAL writer would write it
 # within a moment, so it is stopped (hold_wal); then all that reaches the disk
 # is what a commit waited for, at the latest.
 
-package SqsCrash;
+package SqsTest;
 
 use strict;
 use warnings FATAL => 'all';
