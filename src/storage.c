@@ -36,6 +36,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
@@ -287,12 +288,21 @@ set_from_key(QueueTable *table, Position from)
 	table->keys[1].sk_argument = PointerGetDatum(table->from_keys);
 }
 
+/* Whether a table has no files: an unlogged one on a standby, where it is empty. */
+static bool
+table_is_absent(const QueueTable *table)
+{
+	return !RelationIsPermanent(table->rel) && RecoveryInProgress();
+}
+
 /* Starts a scan of the rows due by a time, from a position, in index order. */
 void
 storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
 {
 	int			nkeys = 1;
 
+	if (table_is_absent(table))
+		return;
 	ScanKeyInit(&table->keys[0], 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
 				TimestampTzGetDatum(until));
 	if (from.visible_at != DT_NOBEGIN)
@@ -320,7 +330,8 @@ storage_scan_by_id(QueueTable *table)
 bool
 storage_scan_next(QueueTable *table, Message *message)
 {
-	while (index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
+	while (table->scan != NULL &&
+		   index_getnext_slot(table->scan, ForwardScanDirection, table->slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (row_is_visible(table))
@@ -336,7 +347,8 @@ storage_scan_next(QueueTable *table, Message *message)
 void
 storage_scan_end(QueueTable *table)
 {
-	index_endscan(table->scan);
+	if (table->scan != NULL)
+		index_endscan(table->scan);
 	table->scan = NULL;
 }
 
@@ -365,6 +377,8 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	IndexScanDesc scan;
 	ScanKeyData key;
 
+	if (table_is_absent(table))
+		return DT_NOEND;
 	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
 				TimestampTzGetDatum(after));
 	scan = index_beginscan(table->rel, storage_due_index(table), scan_snapshot(table),

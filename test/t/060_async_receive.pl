@@ -127,7 +127,7 @@ commit_is(
 	'a receive after one that failed' =>
 	  q{DO $$ BEGIN PERFORM sqs_receive('q', 0); EXCEPTION WHEN OTHERS THEN PERFORM sqs_receive('q'); END $$;},
 	'a receive among reads' =>
-	  "BEGIN; SELECT * FROM other; SELECT FROM sqs_peek('q'); $receive SELECT * FROM other; SELECT sqs_get_queue_attributes('q'); COMMIT;",
+	  "BEGIN; SELECT * FROM other; SELECT FROM sqs_peek('q'); SELECT sqs_get_queue_attributes('q'); $receive SELECT * FROM other; COMMIT;",
 	'a receive that removes what is past its retention' =>
 	  q{SELECT FROM sqs_receive('short');});
 

@@ -109,6 +109,13 @@ WITH m AS (SELECT * FROM sqs_consume('q', 2)), g AS (INSERT INTO gone SELECT ':c
 	SELECT 'deleted ' || body FROM g;
 COMMIT;
 \echo committed},
+	preparer => q{BEGIN;
+SELECT 'sent :step' FROM sqs_send('q', ':step');
+WITH m AS (SELECT * FROM sqs_consume('q', 2)), g AS (INSERT INTO gone SELECT ':client', body FROM m RETURNING body)
+	SELECT 'deleted ' || body FROM g;
+PREPARE TRANSACTION ':step';
+COMMIT PREPARED ':step';
+\echo committed},
 	backer => q{BEGIN;
 SELECT 'received' FROM sqs_receive('q', 2);
 ROLLBACK;},
@@ -122,7 +129,7 @@ my @mixtures = (
 	[qw(writer_after receiver function)],
 	[qw(writer_before writer_between receiver)],
 	[qw(trigger function writer_between)],
-	[qw(deleter consumer receiver sender bulk_sender changer)]);
+	[qw(deleter consumer receiver sender bulk_sender changer preparer)]);
 
 my %sent;
 my %acknowledged = (done => {}, gone => {}, hooked => {});
@@ -211,6 +218,19 @@ sub audit
 	return join("\n", splice(@wrong, 0, 20));
 }
 
+# Ends what was prepared, one way or the other.
+sub end_prepared
+{
+	for my $gid (split /\n/, $node->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts'))
+	{
+		my $end = rand() < 0.5 ? 'COMMIT' : 'ROLLBACK';
+
+		note("$end PREPARED '$gid'");
+		$node->safe_psql('postgres', "$end PREPARED '$gid'");
+	}
+	return;
+}
+
 sub run_round
 {
 	my ($round) = @_;
@@ -233,6 +253,7 @@ sub run_round
 	else { immediate_stop($node); }
 	finish_clients(map { $_->[1] } @clients);
 	start_crashed($node);
+	end_prepared();
 	note_acknowledged(@$_) for @clients;
 
 	is(audit(), '', "round $round: " . join(', ', @$mixture));

@@ -31,6 +31,7 @@ CREATE EXTENSION pg_sqs;
 CREATE TABLE gone (body text);
 SELECT sqs_create_queue('q', '{"VisibilityTimeout": 1}');
 SELECT sqs_create_queue('idle');
+SELECT sqs_create_queue('unlogged', '{"Unlogged": true}');
 SELECT sqs_send('idle', 'prepared in ' || n) FROM generate_series(1, 1) n;
 SELECT FROM sqs_consume('idle');
 });
@@ -73,6 +74,8 @@ for my $round (1 .. $rounds)
 	query("SELECT FROM sqs_send_many('q', ARRAY(SELECT 'r$round-' || n FROM generate_series(1, 2000) n))");
 	query(qq{BEGIN; SELECT sqs_send('idle', 'prepared in $round'); PREPARE TRANSACTION 'send'});
 
+	query(q{SELECT sqs_send('unlogged', 'before')});
+	my $handle = query(q{SELECT receipt_handle FROM sqs_receive('unlogged')});
 	my $before = query(q{SELECT stats_reset FROM sqs_metrics WHERE queue_name = 'q'});
 	my @clients = map { endless_client($node, $_) } @scripts;
 	my $waiter = client($node, q{SELECT FROM sqs_receive('idle', 1, NULL, 20);});
@@ -96,6 +99,14 @@ FROM sqs_metrics, (SELECT count(*) FROM sqs.queue_1) c WHERE queue_name = 'q'}),
 		'the worker is back');
 	is(query(q{SELECT body FROM sqs_receive('idle')}),
 		'', 'what is prepared is not to be received');
+
+	# an unlogged queue starts anew as well, and its message ids again
+	is(query(q{SELECT FROM sqs_receive('unlogged')}), '', 'an unlogged queue is empty');
+	query(q{SELECT sqs_send('unlogged', 'after')});
+	my ($rc, $out) = $node->psql('postgres', qq{SELECT sqs_delete('unlogged', '$handle')});
+	isnt($out, 't', 'a handle from before is no good');
+	is(query(q{SELECT body, receive_count FROM sqs_consume('unlogged', 10)}), 'after|1',
+		'and it works');
 
 	# a waiter is woken, by a commit and by COMMIT PREPARED
 	for my $wake (

@@ -127,6 +127,9 @@ sub run_pass
 		'', "$pass: no message is below its queue's cursor");
 	is(query(qq{SELECT q FROM sqs_list_queues('$pass') q, sqs.cursor(q) c WHERE c.prepared}),
 		'', "$pass: nothing holds a cursor");
+	is(query(qq{SELECT queue_name FROM sqs_metrics m, sqs_peek(queue_name, 10) p WHERE queue_name LIKE '$pass%'
+		GROUP BY queue_name, approximate_number_of_messages_visible HAVING count(*) <> approximate_number_of_messages_visible}),
+		'', "$pass: counts are right");
 	note(sprintf('%s: %.1f s', $pass, time - $began));
 	return;
 }

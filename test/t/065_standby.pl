@@ -22,6 +22,8 @@ CREATE TABLE handle (receipt_handle text);
 SELECT sqs_create_queue('dead');
 SELECT sqs_create_queue('q', '{"RedrivePolicy": {"deadLetterTargetArn": "dead", "maxReceiveCount": 3}}', '{"team": "a"}');
 SELECT sqs_add_permission('q', 'anyone', '{public}', '{SendMessage}');
+SELECT sqs_create_queue('unlogged', '{"Unlogged": true}');
+SELECT sqs_send('unlogged', 'm');
 });
 $node->backup('backup');
 
@@ -115,11 +117,11 @@ refused($node, 'in a read-only transaction', 'BEGIN READ ONLY;',
 #
 my $look = q{
 SELECT sqs_list_queues();
-SELECT q, sqs_get_queue_attributes(q), sqs_list_queue_tags(q) FROM sqs_list_queues() q;
+SELECT q, sqs_get_queue_attributes(q), sqs_list_queue_tags(q) FROM sqs_list_queues() q WHERE q <> 'unlogged';
 SELECT sqs_list_permissions('q');
 SELECT sqs_list_dead_letter_source_queues('dead');
-SELECT q, body, receive_count, visible_at FROM sqs_list_queues() q, sqs_peek(q, 10);
-SELECT queue_name, approximate_number_of_messages_visible, approximate_number_of_messages_not_visible, approximate_number_of_messages_delayed FROM sqs_metrics;
+SELECT q, body, receive_count, visible_at FROM sqs_list_queues() q, sqs_peek(q, 10) WHERE q <> 'unlogged';
+SELECT queue_name, approximate_number_of_messages_visible, approximate_number_of_messages_not_visible, approximate_number_of_messages_delayed FROM sqs_metrics WHERE queue_name <> 'unlogged';
 SELECT sqs_backoff(3), sqs_md5_of_message_attributes('{"a": 1}');
 };
 # wait out what becomes visible by itself meanwhile
@@ -138,6 +140,13 @@ for my $name (sort keys %standbys)
 		'|', 'counters are not kept there');
 	is($standby->safe_psql('postgres', q{SELECT sqs.cursor('q') IS NULL, sqs.verify_cursor('q')}),
 		't|0', 'nor is a cursor');
+	is($standby->safe_psql('postgres', q{
+SELECT count(*) FROM sqs_peek('unlogged');
+SELECT approximate_number_of_messages_visible FROM sqs_metrics WHERE queue_name = 'unlogged';
+SELECT sqs_get_queue_attributes('unlogged', '{ApproximateNumberOfMessages}') ->> 'ApproximateNumberOfMessages';
+SELECT sqs.verify_cursor('unlogged');
+CALL sqs_wait('unlogged', 1, NULL)}),
+		"0\n0\n0\n0\nf", 'an unlogged queue is empty there');
 }
 
 # waiting, for what comes from the primary
@@ -157,7 +166,7 @@ for my $call (@calls)
 
 # sessions from before the promotion, which know the queue by then
 my %sessions = map { $_ => $standbys{$_}->background_psql('postgres') } keys %standbys;
-$_->query_safe(q{SELECT count(*) FROM sqs_peek('q'); SELECT count(*) FROM sqs_metrics}) for values %sessions;
+$_->query_safe(q{SELECT count(*) FROM sqs_peek('q'); SELECT count(*) FROM sqs_metrics; SELECT count(*) FROM sqs_peek('unlogged')}) for values %sessions;
 
 # a message comes, another goes
 my $gone = $node->safe_psql('postgres', q{SELECT sqs_send('q', 'late'); SELECT body FROM sqs_consume('q')}) =~ s/^\(.*\n//r;
@@ -184,6 +193,7 @@ for my $name (sort keys %standbys)
 	is($sessions{$name}->query_safe(q{SELECT body FROM sqs_consume('q', 10)}), 'm3', 'what a prepared transaction had is, too');
 	is($standby->safe_psql('postgres', q{SELECT sqs_send('q', 'new') IS NULL; SELECT body FROM sqs_consume('q')}), "f\nnew", 'and a new message');
 	is($sessions{$name}->query_safe(q{SELECT sqs.verify_cursor('q')}), '0', 'the cursor is right');
+	is($sessions{$name}->query_safe(q{SELECT sqs_send('unlogged', 'new') IS NULL; SELECT body FROM sqs_receive('unlogged', 10)}), "f\nnew", 'an unlogged queue works');
 	$sessions{$name}->quit;
 	if ($name eq 'preloaded')
 	{

@@ -119,16 +119,16 @@ $waiter->quit;
 #
 # Both at work
 #
-my $sender = client($here, join('', map { "SELECT sqs_send('q', 'b$_');\n" } (1 .. 1000)));
+my $sender = client($here, join('', map { "SELECT sqs_send('q', 'b$_');\n" } (1 .. 500)));
 my %got;
 $began = time;
-while (keys %got < 1000 && time - $began < $PostgreSQL::Test::Utils::timeout_default)
+while (keys %got < 500 && time - $began < $PostgreSQL::Test::Utils::timeout_default)
 {
 	$got{$_}++ for split /\n/, there(
 		q{SELECT body FROM generate_series(10, 29) n, LATERAL sqs_consume('q', n - n + 10)});
 }
 finish_clients($sender);
-is_deeply(\%got, { map { ("b$_" => 1) } (1 .. 1000) }, 'all that is sent is received, once');
+is_deeply(\%got, { map { ("b$_" => 1) } (1 .. 500) }, 'all that is sent is received, once');
 is(there(q{SELECT sqs.verify_cursor('q') >= 0}), 't', 'the cursor can be verified');
 
 #
