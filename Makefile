@@ -9,7 +9,7 @@ DATA_built = sql/pg_sqs--$(EXTVERSION).sql
 
 # make installcheck: of what is installed, on a server of its own (not as root)
 TEST_CONFIG = test/pg_sqs.conf
-TEST_OPTS = --inputdir=test --load-extension=pg_sqs \
+TEST_OPTS = --inputdir=test --load-extension=pg_sqs --encoding=UTF8 --no-locale \
 	--temp-instance=tmp_check --temp-config=$(TEST_CONFIG)
 REGRESS = $(sort $(basename $(notdir $(wildcard test/sql/*.sql))))
 REGRESS_OPTS = $(TEST_OPTS)
