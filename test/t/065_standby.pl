@@ -20,6 +20,7 @@ $node->safe_psql('postgres', q{
 CREATE EXTENSION pg_sqs;
 CREATE TABLE handle (receipt_handle text);
 SELECT sqs_create_queue('dead');
+SELECT sqs_create_queue('later');
 SELECT sqs_create_queue('q', '{"RedrivePolicy": {"deadLetterTargetArn": "dead", "maxReceiveCount": 3}}', '{"team": "a"}');
 SELECT sqs_add_permission('q', 'anyone', '{public}', '{SendMessage}');
 SELECT sqs_create_queue('unlogged', '{"Unlogged": true}');
@@ -161,8 +162,10 @@ $node->safe_psql('postgres', q{SELECT sqs_send('dead', 'm')});
 for my $call (@calls)
 {
 	like($call->[1]->query(''), qr/^t/m, "sqs_wait on standby $call->[0] waits for it");
-	$call->[1]->quit;
+	# and on, over the promotion
+	$call->[1]->query_until(qr/waiting/, "\\echo waiting\nCALL sqs_wait('later', 20, NULL);\n");
 }
+my %waiting = map { $_->[0] => $_->[1] } @calls;
 
 # sessions from before the promotion, which know the queue by then
 my %sessions = map { $_ => $standbys{$_}->background_psql('postgres') } keys %standbys;
@@ -194,6 +197,9 @@ for my $name (sort keys %standbys)
 	is($standby->safe_psql('postgres', q{SELECT sqs_send('q', 'new') IS NULL; SELECT body FROM sqs_consume('q')}), "f\nnew", 'and a new message');
 	is($sessions{$name}->query_safe(q{SELECT sqs.verify_cursor('q')}), '0', 'the cursor is right');
 	is($sessions{$name}->query_safe(q{SELECT sqs_send('unlogged', 'new') IS NULL; SELECT body FROM sqs_receive('unlogged', 10)}), "f\nnew", 'an unlogged queue works');
+	$standby->safe_psql('postgres', q{SELECT sqs_send('later', 'm')});
+	like($waiting{$name}->query(''), qr/^t/m, 'one who waits since before hears of it');
+	$waiting{$name}->quit;
 	$sessions{$name}->quit;
 	if ($name eq 'preloaded')
 	{
