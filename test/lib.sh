@@ -13,6 +13,7 @@ CACHE=${PG_SQS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/pg_sqs}
 WORK=
 RUN_AS=
 VERSION=							# the server's major version
+INSTALLING=()						# files that are there while packages are installed
 STAGE=${STAGE:-}					# a build to use; by default it is made here
 
 # what a calling make or a login would bring along
@@ -90,17 +91,26 @@ debian_mirror()
 		sed -n 's/^Debian //p' | head -n 1
 }
 
-# install PACKAGE...: installs packages; a new PostgreSQL gets no cluster
+# install PACKAGE...: installs packages, of which none starts a service, and a
+# new PostgreSQL gets no cluster
 install()
 {
-	local conf=/etc/postgresql-common/createcluster.d/pg_sqs-tests.conf status
+	local conf=/etc/postgresql-common/createcluster.d/pg_sqs-tests.conf
+	local policy=/usr/sbin/policy-rc.d status
 
 	say "installing $*"
+	INSTALLING=($conf)
 	as_root mkdir -p "$(dirname $conf)"
 	echo "create_main_cluster = false" | as_root tee $conf >/dev/null
+	if [ ! -e $policy ]; then
+		INSTALLING+=($policy)
+		printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+		as_root chmod 755 $policy
+	fi
 	apt install -y --no-install-recommends "$@" >"$WORK/apt.log" 2>&1
 	status=$?
-	as_root rm -f $conf
+	as_root rm -f "${INSTALLING[@]}"
+	INSTALLING=()
 	[ $status = 0 ] || tail -20 "$WORK/apt.log"
 	return $status
 }
@@ -124,7 +134,7 @@ find_postgres()
 }
 
 # need WHAT...: sees to compiler, server, tap, libpq, or COMMAND:PACKAGE; and to
-# indent and cron, which may stay missing: what needs them is skipped then
+# indent, cron and pooler, which may stay missing: what needs them is skipped
 need()
 {
 	local what version missing=() wanted=()
@@ -140,6 +150,7 @@ need()
 			indent) have pg_bsd_indent || wanted+=(pg-bsd-indent) ;;
 			cron) [ "${BIN#/usr/lib/postgresql/}" = "$BIN" ] ||
 				[ -f "$("$PG_CONFIG" --sharedir)/extension/pg_cron.control" ] || wanted+=(cron) ;;
+			pooler) [ -x /usr/sbin/pgbouncer ] || wanted+=(pgbouncer) ;;
 			*) have "${what%:*}" || missing+=("${what#*:}") ;;
 		esac
 	done
@@ -181,6 +192,7 @@ clean_up()
 	local file
 
 	trap - EXIT
+	[ ${#INSTALLING[@]} = 0 ] || as_root rm -f "${INSTALLING[@]}"
 	[ -d "$WORK" ] || return
 	cd /
 	find "$WORK" -name postmaster.pid 2>/dev/null | while read -r file; do
