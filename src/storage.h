@@ -67,8 +67,10 @@ struct QueueTable
 	TupleTableSlot *new_slot;
 };
 
-/* in storage.c */
+/* in storage_layout.c */
 extern void storage_check_layout(Relation rel, const char *queue_name);
+
+/* in storage.c */
 extern void storage_read(QueueTable *table, Message *message);
 extern Position storage_row_position(QueueTable *table);
 extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);

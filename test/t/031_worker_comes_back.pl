@@ -82,7 +82,12 @@ $worker = other_process($node, 'worker', $next);
 like($worker, qr/^\d+$/, 'pg_sqs.worker on starts it again');
 
 # crash
+my $offset = -s $node->logfile;
 is(kill('KILL', $worker), 1, 'worker killed');
+$node->wait_for_log(qr/all server processes terminated; reinitializing/,
+	$offset);
+$node->poll_query_until('postgres', undef, '')
+  or die 'no restart after the crash';
 like(other_process($node, 'worker', $worker),
 	qr/^\d+$/, 'a worker runs after the crash restart');
 
@@ -106,7 +111,7 @@ $standby->stop;
 # no room
 $node->safe_psql('postgres', 'CREATE DATABASE other TEMPLATE postgres');
 $node->append_conf('postgresql.conf', 'max_worker_processes = 3');
-my $offset = -s $node->logfile;
+$offset = -s $node->logfile;
 $node->restart;
 $node->wait_for_log(qr/could not start pg_sqs worker for database/, $offset);
 like(other_process($node, 'worker', 0), qr/^\d+$/, 'room for one worker');
