@@ -126,7 +126,7 @@ report_unknown_attribute(const char *name)
 }
 
 /* Reads "true" or "false", in any case of letters. */
-bool
+static bool
 parse_boolean(const char *value, bool *result)
 {
 	*result = pg_strcasecmp(value, "true") == 0;

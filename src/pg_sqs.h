@@ -342,7 +342,6 @@ extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 extern void result_names(FunctionCallInfo fcinfo, const List *names);
 
 /* in attribute.c: queue attributes */
-extern bool parse_boolean(const char *value, bool *result);
 extern bool parse_integer(const char *value, int32 *result);
 
 /* in redrive.c: dead-letter queues */
@@ -486,9 +485,6 @@ extern void effects_lose_receive(Effects *effects, int64 id);
 extern int	lost_take(Effects *effects, int64 id);
 extern void lost_put_back(Effects *effects, int n);
 extern void lost_forget_database(Oid dboid);
-
-/* in verify.c */
-extern int	verify_cursor(QueueTable *table, Oid relid);
 
 /* in wait.c: long polling; the file's head shows the loop */
 typedef struct WaitState

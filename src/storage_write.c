@@ -109,9 +109,9 @@ insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
 		table->index_info = makeNode(IndexInfo);
 
 	/*
-	 * An update keeps the id, so it cannot make it a duplicate.  Not to say
-	 * that the id is unchanged spares each full page a search for versions to
-	 * delete: they go soon, all of them, and vacuum finds them faster.
+	 * An update keeps the id, so it cannot make it a duplicate.  That the id
+	 * is unchanged is not said: a full page would be searched for versions to
+	 * delete, at the cost of the receive.  They are left to vacuum.
 	 */
 	values[0] = slot->tts_values[Anum_message_id - 1];
 	index_insert(storage_pkey(table), values, isnull, &slot->tts_tid, table->rel,

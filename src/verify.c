@@ -103,7 +103,7 @@ look(QueueTable *table, Oid relid, const Suspects *earlier)
  * Verifies the cursor of a queue that is open; returns how many messages it
  * was past, and has it go back to the first.
  */
-int
+static int
 verify_cursor(QueueTable *table, Oid relid)
 {
 	Suspects	suspects = look(table, relid, NULL);
