@@ -205,7 +205,8 @@ typedef enum RowState
 {
 	ROW_FREE,
 	ROW_LOCKED,					/* but not changed */
-	ROW_CLAIMED					/* changed or deleted */
+	ROW_CLAIMED,				/* changed or deleted by an open transaction */
+	ROW_GONE					/* by one that committed */
 } RowState;
 
 extern bool storage_open(Queue *queue, LOCKMODE lockmode, QueueTable **table);

@@ -26,6 +26,8 @@
 #include "pg_sqs.h"
 
 #define MESSAGE_COLUMNS 14		/* of type sqs_message */
+#define MANY_GONE 4				/* it was kept from running for a while: what
+								 * it would see next is gone, too */
 #define BLOCKED_NAP (250 * 1000)	/* before another look, where nobody tells
 									 * that it is worth it */
 
@@ -47,6 +49,8 @@ typedef struct Receive
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
 	Position	blocked;		/* the first row someone merely locked */
+	int			gone;			/* rows that others took since the snapshot */
+	int			most_gone;		/* of them, before it looks anew */
 	bool		waits;			/* for messages, with others maybe */
 	bool		more;			/* there was one after those found */
 	LostList	lost;			/* of the queue */
@@ -129,6 +133,7 @@ is_taken(Receive *r, Position at, StorageResult result)
 {
 	if (result == STORAGE_LOCKED)
 		r->blocked = position_min(r->blocked, at);
+	r->gone += result == STORAGE_GONE;
 	return result == STORAGE_DONE;
 }
 
@@ -141,7 +146,7 @@ take_message(Receive *r, Message *m, Position at)
 
 	if (r->kind == RECEIVE_PEEK)
 	{
-		if (storage_row_state(r->table) != ROW_CLAIMED)
+		if (storage_row_state(r->table) < ROW_CLAIMED)
 			return_message(r, m, NULL);
 		return;
 	}
@@ -256,8 +261,9 @@ walk(Receive *r, Position from)
 	Message		m;
 
 	r->blocked = POSITION_MAX;
+	r->gone = 0;
 	storage_scan_begin(r->table, from, r->now);
-	while (r->found < r->max)
+	while (r->found < r->max && r->gone < r->most_gone)
 	{
 		if (!storage_scan_next(r->table, &m))
 		{
@@ -291,6 +297,7 @@ peek(Receive *r)
 		from = POSITION_MIN;
 	from = position_min(from, xact_lowest_own(r->queue.relid));
 	r->now = GetCurrentTimestamp();
+	r->most_gone = INT_MAX;
 	storage_snapshot(r->table);
 	(void) walk(r, from);
 }
@@ -307,11 +314,17 @@ has_room(Receive *r)
 	return !r->over_limit;
 }
 
-/* Looks once; takes what is due in index order, up to the maximum. */
+/*
+ * Looks once; takes what is due in index order, up to the maximum.  Where many
+ * receive, a process may have to wait for its turn to run, and its snapshot
+ * is out of date then: it goes on with a new one, from where the cursor is.
+ * Its clock stays, or it could meet what it took itself.
+ */
 static void
 attempt(Receive *r)
 {
 	bool		full = false;
+	bool		again = false;
 
 	if (!has_room(r))
 	{
@@ -319,20 +332,21 @@ attempt(Receive *r)
 		storage_snapshot(r->table);
 		return;
 	}
-	for (;;)
+	do
 	{
 		CursorScan	scan;
 		Position	from;
 
 		from = cursor_scan_start(&scan, r->queue.relid, full);
-		r->now = GetCurrentTimestamp();
+		r->most_gone = scan.full ? INT_MAX : MANY_GONE;
+		if (!again)
+			r->now = GetCurrentTimestamp();
 		storage_snapshot(r->table);
 		lost_list(&r->lost, r->queue.relid);
 		cursor_scan_finish(&scan, walk(r, from));
-		full = r->found == 0 && cursor_heal_is_due(&scan);
-		if (!full)
-			break;
-	}
+		again = r->gone >= r->most_gone;
+		full = !again && r->found == 0 && cursor_heal_is_due(&scan);
+	} while (again || full);
 }
 
 /* Opens the queue, and checks what the caller may do with it. */

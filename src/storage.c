@@ -388,6 +388,10 @@ storage_row_state(QueueTable *table)
 			if (HeapTupleHeaderIsOnlyLocked(slot->base.tuple->t_data))
 				state = ROW_LOCKED;
 			break;
+		case TM_Updated:
+		case TM_Deleted:
+			state = ROW_GONE;
+			break;
 		default:
 			break;
 	}

@@ -330,7 +330,7 @@ write_version(QueueTable *table, const Message *m, bool wait,
 	{
 		result = m ? update_version(table, m, wait, failure) :
 			delete_version(table, wait, failure);
-		if (result != TM_BeingModified || storage_row_state(table) == ROW_CLAIMED)
+		if (result != TM_BeingModified || storage_row_state(table) >= ROW_CLAIMED)
 			return result;
 	}
 	result = lock_row(table, m != NULL, wait, failure);
@@ -341,6 +341,27 @@ write_version(QueueTable *table, const Message *m, bool wait,
 }
 
 /*
+ * Whether someone else has the row in table->slot, and who does not wait may
+ * pass it over at once; most often the row itself says that nobody has.
+ */
+static bool
+is_claimed(QueueTable *table, StorageResult *result)
+{
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
+	uint16		infomask;
+	RowState	state;
+
+	if (!TTS_IS_BUFFERTUPLE(table->slot))
+		return false;
+	infomask = ((volatile HeapTupleHeaderData *) slot->base.tuple->t_data)->t_infomask;
+	if ((infomask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(infomask))
+		return false;
+	state = storage_row_state(table);
+	*result = state == ROW_GONE ? STORAGE_GONE : STORAGE_BUSY;
+	return state >= ROW_CLAIMED;
+}
+
+/*
  * Updates or deletes the row found last.  Where it waits for others, it goes
  * on with the newest version of the row, of which *message then has the rest.
  */
@@ -348,7 +369,10 @@ static StorageResult
 write_row(QueueTable *table, Message *message, bool update, bool wait)
 {
 	TimestampTz visible_at = message->visible_at;
+	StorageResult result;
 
+	if (!wait && is_claimed(table, &result))
+		return result;
 	for (;;)
 	{
 		TM_FailureData failure;
@@ -362,7 +386,7 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 				return STORAGE_DONE;
 			case TM_BeingModified:
 			case TM_WouldBlock:
-				return storage_row_state(table) == ROW_CLAIMED ?
+				return storage_row_state(table) >= ROW_CLAIMED ?
 					STORAGE_BUSY : STORAGE_LOCKED;
 			case TM_Updated:
 				if (!wait)
