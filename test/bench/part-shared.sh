@@ -2,7 +2,8 @@
 # transaction, waiting.
 
 HOLD=${HOLD:-60}					# seconds that a transaction stays open
-DURATION=${DURATION:-4}				# seconds of a run with many clients
+DURATION=${DURATION:-8}				# seconds of a run with many clients
+MINUTE=${MINUTE:-60}				# and of one that sees what vacuum leaves and does
 
 # cycle_scripts NAME: the cycles of part_cycle, without marks
 cycle_scripts()
@@ -92,6 +93,7 @@ part_horizon()
 	make_queue horizon
 	cycle_scripts horizon
 	empty_both horizon
+	one_core
 	hold "SELECT 1"; rates sqs "$HOLD" old; vacuum horizon
 	hold "SELECT 1"; rates hand "$HOLD" hand; vacuum horizon
 	hold "SELECT sqs_send('horizon', 'held')"; rates sqs $((HOLD / 2)) sent; vacuum horizon
@@ -102,6 +104,7 @@ part_horizon()
 	fill horizon 200000 0
 	sql "SET pg_sqs.max_batch_size = 10000; SELECT count(*) FROM generate_series(1, 20) AS i, sqs_consume('horizon', 10000 + 0 * i)"
 	as_user "$BIN/pg_ctl" -D "$WORK/data" -l "$WORK/server.log" -w -m fast restart >/dev/null
+	one_core
 	watch_backend &
 	pgbench_run horizon-sqs -c 1 -P 1 -T 6
 	wait
@@ -118,54 +121,78 @@ part_horizon()
 	rate_figure 'two seconds after a restart, 200,000 dead in front' '>= 0.9' restart 'old first'
 }
 
-# tps SCRIPT CLIENTS: messages per second
+# tps SCRIPT CLIENTS SECONDS: transactions per second in the second half of a
+# run; in the first, every process fills its caches
 tps()
 {
-	pgbench_run "$1" -c "$2" -j 2 -T "$DURATION"
-	sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$WORK/pgbench.log"
+	pgbench_run "$1" -c "$2" -j 2 -T "$3" -P 1
+	awk -v from="$(($3 / 2))" '/^progress:/ && $2 > from + 0.5 { sum += $4; n++ }
+		END { print n ? sum / n : 0 }' "$WORK/pgbench.log"
 }
 
-# many clients on one queue, which stays at 200,000 messages
+# consumers NAME SCRIPT CLIENTS SECONDS ROUND QUANTITY: one run from full queues
+consumers()
+{
+	sql "SELECT sqs_purge_queue('consumers')" "TRUNCATE bench.hand" \
+		"INSERT INTO bench.hand (body) SELECT rpad('message ' || i, 50, '.') FROM generate_series(1, 200000) AS i"
+	fill consumers 200000 0
+	vacuum consumers
+	sql CHECKPOINT
+	sql "INSERT INTO bench.measured (part, variant, pair, per_second)
+		VALUES ('consumers', '$1', $5, $6 * $(tps "$2" "$3" "$4"))"
+}
+
+# many clients on one queue, which stays at 200,000 messages; autovacuum as
+# PostgreSQL sets it.  Beside the hand-written SQL, a minute with 64 clients.
 part_consumers()
 {
-	local clients quantity variant
+	local clients quantity round
 
 	make_queue consumers
-	fill consumers 200000 0
-	sql "TRUNCATE bench.hand" \
-		"INSERT INTO bench.hand (body) SELECT rpad('message ' || i, 50, '.') FROM generate_series(1, 200000) AS i"
-	for quantity in 1 10; do
-		script consumers-hand-$quantity <<END
-WITH taken AS (UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = ANY (ARRAY(SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT $quantity FOR UPDATE SKIP LOCKED)) RETURNING id) SELECT array_agg(id) AS ids FROM taken \gset
+	script consumers-hand-1 <<'END'
+UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = (SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body, receive_count \gset
+DELETE FROM bench.hand WHERE id = :id;
+INSERT INTO bench.hand (body) VALUES ('a body of fifty bytes, as in an order of one item.') RETURNING id, message_id;
+END
+	script consumers-sqs-1 <<'END'
+SELECT receipt_handle, body, receive_count FROM sqs_receive('consumers') \gset
+SELECT sqs_delete('consumers', :receipt_handle);
+SELECT (sqs_send('consumers', 'a body of fifty bytes, as in an order of one item.')).message_id;
+END
+	script consumers-hand-10 <<'END'
+WITH taken AS (UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = ANY (ARRAY(SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 10 FOR UPDATE SKIP LOCKED)) RETURNING id) SELECT array_agg(id) AS ids FROM taken \gset
 DELETE FROM bench.hand WHERE id = ANY (:ids);
-INSERT INTO bench.hand (body) SELECT 'a body of fifty bytes, as in an order of one item.' FROM generate_series(1, $quantity) RETURNING id;
+INSERT INTO bench.hand (body) SELECT 'a body of fifty bytes, as in an order of one item.' FROM generate_series(1, 10) RETURNING id;
 END
-		script consumers-sqs-$quantity <<END
-SELECT array_agg(receipt_handle) AS handles FROM sqs_receive('consumers', $quantity) \gset
+	script consumers-sqs-10 <<'END'
+SELECT array_agg(receipt_handle) AS handles FROM sqs_receive('consumers', 10) \gset
 SELECT sqs_delete_many('consumers', :handles);
-SELECT sqs_send_many('consumers', array_fill('a body of fifty bytes, as in an order of one item.'::text, ARRAY[$quantity]));
+SELECT sqs_send_many('consumers', array_fill('a body of fifty bytes, as in an order of one item.'::text, ARRAY[10]));
 END
-		for clients in 1 8 32 64; do
-			vacuum consumers
-			for variant in sqs hand; do
-				sql "INSERT INTO bench.measured (part, variant, pair, per_second)
-					VALUES ('consumers', '$variant $quantity', $clients, $quantity * $(tps consumers-$variant-$quantity $clients))"
+	autovacuum on
+	for quantity in 1 10; do
+		for round in 1 2 3; do
+			for clients in $(by_turns "$round" 1 8 32 64); do
+				consumers "sqs $quantity $clients" consumers-sqs-$quantity "$clients" "$DURATION" "$round" "$quantity"
 			done
 		done
+		for variant in sqs hand; do
+			consumers "$variant $quantity minute" consumers-$variant-$quantity 64 "$MINUTE" 1 "$quantity"
+		done
 	done
+	autovacuum off
 	for quantity in 1 10; do
-		heading "messages per second, clients that receive and delete $quantity of 200,000 and send $quantity; beside hand-written SQL"
+		heading "messages per second: all clients receive $quantity of 200,000, delete and send as many"
 		for clients in 1 8 32 64; do
-			figure "  $clients clients" "$([ $clients = 64 ] && echo '>= 3')" \
-				"(SELECT per_second FROM bench.measured WHERE (part, variant, pair) = ('consumers', 'sqs $quantity', $clients))" \
-				"(SELECT per_second FROM bench.measured WHERE (part, variant, pair) = ('consumers', 'hand $quantity', $clients))" \
-				"(SELECT a.per_second / b.per_second FROM bench.measured AS a, bench.measured AS b
-					WHERE (a.part, a.variant, a.pair, b.part, b.variant, b.pair) =
-					('consumers', 'sqs $quantity', $clients, 'consumers', 'hand $quantity', $clients))"
+			figure "  $clients clients" '' "bench.median('consumers', 'sqs $quantity $clients', 'per_second')" NULL NULL
 		done
 		figure "  64 clients, beside the best number of clients" '>= 0.9' "NULL" "NULL" \
-			"(SELECT max(per_second) FILTER (WHERE pair = 64) / max(per_second) FROM bench.measured
-				WHERE (part, variant) = ('consumers', 'sqs $quantity'))"
+			"bench.median('consumers', 'sqs $quantity 64', 'per_second') / (SELECT max(bench.median('consumers', variant, 'per_second'))
+				FROM unnest(ARRAY['sqs $quantity 1', 'sqs $quantity 8', 'sqs $quantity 32', 'sqs $quantity 64']) AS variant)"
+		figure "  64 clients, in the second half of $MINUTE s, beside hand-written SQL" '>= 3' \
+			"bench.median('consumers', 'sqs $quantity minute', 'per_second')" \
+			"bench.median('consumers', 'hand $quantity minute', 'per_second')" \
+			"bench.ratio('consumers', 'sqs $quantity minute', 'hand $quantity minute', 'per_second')"
 	done
 }
 
@@ -180,6 +207,7 @@ part_durable()
 		measured_script "durable-$variant" <<<"$(cat "$WORK/durable-$variant.pgbench")"
 	done
 	sql "ALTER SYSTEM SET fsync = on" "SELECT pg_reload_conf()"
+	one_core
 	for pair in $(seq "$PAIRS"); do
 		for variant in $(by_turns "$pair" hand sqs); do
 			empty_both durable
@@ -231,7 +259,7 @@ END
 				sleep 1
 			fi
 			sql "INSERT INTO bench.measured (part, variant, pair, per_second)
-				VALUES ('producers', '$waiters', $pair, $(DURATION=2 tps wakeup-producer 64))"
+				VALUES ('producers', '$waiters', $pair, $(tps wakeup-producer 64 4))"
 			[ -z "$pid" ] || { kill "$pid"; wait "$pid"; sql "SELECT pg_terminate_backend(pid)
 				FROM pg_stat_activity WHERE query LIKE '%sqs_receive(''producers''%' AND pid <> pg_backend_pid()"; } 2>/dev/null
 		done
@@ -246,15 +274,11 @@ END
 # server_cpu: milliseconds that the processes of the server have run
 server_cpu()
 {
-	local process postmaster parent cpu sum=0
+	local pid cpu sum=0
 
-	postmaster=$(head -n 1 "$WORK/data/postmaster.pid")
-	for process in /proc/[0-9]*; do
-		{
-			read -r _ _ _ parent _ <"$process/stat" && [ "$parent" = "$postmaster" ] &&
-				read -r cpu _ <"$process/schedstat" && sum=$((sum + cpu / 1000))
-		} 2>/dev/null
-	done
+	for pid in $(server_processes); do
+		read -r cpu _ <"/proc/$pid/schedstat" && sum=$((sum + cpu / 1000))
+	done 2>/dev/null
 	echo $((sum / 1000))
 }
 

@@ -101,4 +101,4 @@ CREATE TABLE bench.bodies (n int PRIMARY KEY, bodies text[]);
 ALTER TABLE bench.bodies ALTER bodies SET STORAGE EXTERNAL;
 INSERT INTO bench.bodies
 	SELECT n, ARRAY(SELECT rpad('message ' || i, 50, '.') FROM generate_series(1, n) AS i)
-	FROM (VALUES (10), (1000), (10000)) AS sizes (n);
+	FROM (VALUES (1000), (10000)) AS sizes (n);
