@@ -97,30 +97,60 @@ new_row_slot(QueueTable *table)
 	return table->new_slot;
 }
 
-/* Adds the two index entries of a new row or row version. */
+/*
+ * Adds an entry to an index.  PostgreSQL remembers the last leaf page of an
+ * index to which the session appends, so that it need not search for it, but
+ * forgets it with the first entry that goes elsewhere.  An entry that will not
+ * go to the end (aside) is kept from causing that.
+ */
+static void
+insert_entry(QueueTable *table, Relation index, Datum *values,
+			 ItemPointer tid, IndexUniqueCheck unique, bool aside)
+{
+	bool		isnull[2] = {false, false};
+	BlockNumber end = aside ? RelationGetTargetBlock(index) : InvalidBlockNumber;
+
+	if (end != InvalidBlockNumber)
+		RelationSetTargetBlock(index, InvalidBlockNumber);
+	index_insert(index, values, isnull, tid, table->rel, unique, false,
+				 table->index_info);
+	if (end != InvalidBlockNumber &&
+		RelationGetTargetBlock(index) == InvalidBlockNumber)
+		RelationSetTargetBlock(index, end);
+}
+
+/*
+ * Adds the two index entries of a new row or row version.  New ids go to the
+ * end of the primary key, those of updates do not.  Leases go to the end of the
+ * other index, unless longer ones or delayed messages are there already; what
+ * is sent goes there only where this session appends no leases.
+ *
+ * An update keeps the id, so it cannot make it a duplicate.  That the id is
+ * unchanged is not said: a full page would be searched for versions to delete,
+ * at the cost of the receive.  They are left to vacuum.
+ */
 static void
 insert_index_entries(QueueTable *table, TupleTableSlot *slot, bool update)
 {
+	static Oid	appends_leases = InvalidOid;	/* the last such index */
+	Relation	due;
 	Datum		values[2];
-	bool		isnull[2] = {false, false};
 
 	/* plain B-trees, of which their access method asks no more */
 	if (table->index_info == NULL)
 		table->index_info = makeNode(IndexInfo);
-
-	/*
-	 * An update keeps the id, so it cannot make it a duplicate.  That the id
-	 * is unchanged is not said: a full page would be searched for versions to
-	 * delete, at the cost of the receive.  They are left to vacuum.
-	 */
 	values[0] = slot->tts_values[Anum_message_id - 1];
-	index_insert(storage_pkey(table), values, isnull, &slot->tts_tid, table->rel,
-				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, false,
-				 table->index_info);
+	insert_entry(table, storage_pkey(table), values, &slot->tts_tid,
+				 update ? UNIQUE_CHECK_NO : UNIQUE_CHECK_YES, update);
+	due = storage_due_index(table);
 	values[0] = slot->tts_values[Anum_message_visible_at - 1];
 	values[1] = slot->tts_values[Anum_message_id - 1];
-	index_insert(storage_due_index(table), values, isnull, &slot->tts_tid, table->rel,
-				 UNIQUE_CHECK_NO, false, table->index_info);
+	insert_entry(table, due, values, &slot->tts_tid, UNIQUE_CHECK_NO,
+				 !update && appends_leases == RelationGetRelid(due));
+	if (update && RelationGetTargetBlock(due) != InvalidBlockNumber)
+		appends_leases = RelationGetRelid(due);
+	else if (update && appends_leases == RelationGetRelid(due))
+		appends_leases = InvalidOid;
 }
 
 /* Notes a message that is about to be added, and counts it. */

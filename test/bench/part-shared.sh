@@ -2,7 +2,7 @@
 # transaction, waiting.
 
 HOLD=${HOLD:-60}					# seconds that a transaction stays open
-DURATION=${DURATION:-8}				# seconds of a run with many clients
+DURATION=${DURATION:-16}			# seconds of a run with many clients
 MINUTE=${MINUTE:-60}				# and of one that sees what vacuum leaves and does
 
 # cycle_scripts NAME: the cycles of part_cycle, without marks
