@@ -52,7 +52,7 @@ array_argument(FunctionCallInfo fcinfo, int n, const char *parameter,
 	bool	   *nulls;
 
 	if (PG_ARGISNULL(n))
-		report_missing_parameter(parameter);
+		report_missing_array(parameter);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(n), TEXTOID, -1, false,
 					  TYPALIGN_INT, &elements, &nulls, count);
 	for (int i = 0; i < *count; i++)

@@ -90,7 +90,7 @@ attribute_find(const char *name)
 
 /* What a person can do about a name that is no attribute's. */
 static const char *
-suggest_attribute(const char *name)
+suggest_attribute(const char *name, bool to_get)
 {
 	StringInfoData hint;
 
@@ -99,11 +99,21 @@ suggest_attribute(const char *name)
 			return psprintf("Perhaps you mean \"%s\".", attribute_table[i].name);
 	initStringInfo(&hint);
 	for (int i = 0; i < ATTRIBUTES; i++)
-		if (attribute_table[i].use != USE_GET)
+		if (to_get || attribute_table[i].use != USE_GET)
 			appendStringInfo(&hint, "%s%s", i > 0 ? ", " : "Attributes are ",
 							 attribute_table[i].name);
+	if (to_get)
+		appendStringInfoString(&hint, ", All");
 	appendStringInfoChar(&hint, '.');
 	return hint.data;
+}
+
+/* Raises the error for an attribute that does not exist, and was asked for. */
+void
+report_no_attribute(const char *name)
+{
+	sqs_error(ERRCODE_SQS_INVALID_ATTRIBUTE_NAME, suggest_attribute(name, true),
+			  "Unknown Attribute %s.", excerpt(name, strlen(name)));
 }
 
 /* Raises the error for an attribute that does not exist or cannot be given. */
@@ -114,7 +124,7 @@ report_unknown_attribute(const char *name)
 	const char *hint;
 
 	if (i < 0)
-		hint = suggest_attribute(name);
+		hint = suggest_attribute(name, false);
 	else if (attribute_table[i].use == USE_GET)
 		hint = "This attribute can be read but not set.";
 	else if (attribute_table[i].fifo)

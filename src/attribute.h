@@ -92,6 +92,7 @@ typedef struct AttributeSet
 /* in attribute.c */
 extern const Attribute attribute_table[ATTRIBUTES];
 extern int	attribute_find(const char *name);
+pg_noreturn extern void report_no_attribute(const char *name);
 pg_noreturn extern void report_unknown_attribute(const char *name);
 extern bool attributes_want_fifo(Jsonb *input);
 extern void attributes_parse(Jsonb *input, bool creating, bool fifo,

@@ -115,7 +115,7 @@ parse_names(FunctionCallInfo fcinfo, int arg, bool *wanted)
 		else if (id >= 0)
 			wanted[id] = true;
 		else
-			report_unknown_attribute(name);
+			report_no_attribute(name);
 	}
 }
 

@@ -99,7 +99,7 @@ open_and_look(text *name, TimestampTz *next_due)
 
 	catalog_get(name, &queue);
 	if (!storage_open(&queue, AccessShareLock, &table))
-		report_missing_queue();
+		report_missing_queue(queue.name);
 	check_message_privilege(&queue, ACL_SELECT);
 	found = look(&queue, table, next_due);
 	storage_close(table, true);

@@ -25,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -368,12 +369,18 @@ catalog_is_current(const Queue *queue)
 		entry->queue.invalidations == queue->invalidations;
 }
 
-/* Raises the error for a queue that is not there. */
+/* Raises the error for a queue that is not there; NULL = its name is not known. */
 void
-report_missing_queue(void)
+report_missing_queue(const char *name)
 {
-	sqs_error(ERRCODE_SQS_NON_EXISTENT_QUEUE,
-			  "SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.",
+	const char *hint = "SELECT sqs_list_queues() shows the queues there are; sqs_create_queue() makes one.";
+
+	if (name != NULL && strpbrk(name, "/:") != NULL)
+		hint = "Give the name of the queue alone, not its URL or ARN.";
+	if (name != NULL)
+		hint = psprintf("There is no queue \"%s\". %s", excerpt(name, strlen(name)),
+						hint);
+	sqs_error(ERRCODE_SQS_NON_EXISTENT_QUEUE, hint,
 			  "The specified queue does not exist.");
 }
 
@@ -388,11 +395,11 @@ catalog_get(text *name, Queue *queue)
 		report_missing_parameter("QueueName");
 	length = VARSIZE_ANY_EXHDR(name);
 	if (length > SQS_MAX_NAME)
-		report_missing_queue();
+		report_missing_queue(text_to_cstring(name));
 	memcpy(buffer, VARDATA_ANY(name), length);
 	buffer[length] = '\0';
 	if (!catalog_find(buffer, queue))
-		report_missing_queue();
+		report_missing_queue(buffer);
 }
 
 /* The trigger on sqs.queue: tells every session to forget the queues. */

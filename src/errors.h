@@ -56,5 +56,6 @@ extern const char *sqs_error_code(int sqlstate);
 	} while (0)
 extern bool fail_missing_parameter(Failure *failure, const char *name);
 pg_noreturn extern void report_missing_parameter(const char *name);
+pg_noreturn extern void report_missing_array(const char *name);
 
 #endif							/* ERRORS_H */

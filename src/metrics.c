@@ -116,7 +116,7 @@ count_exactly(Queue *queue, int64 *values)
 	uint64		changes;
 
 	if (!storage_open(queue, AccessShareLock, &table))
-		report_missing_queue();
+		report_missing_queue(queue->name);
 	from = cursor_scan_start(&scan, queue->relid, false);
 	changes = shmem_begin_count(queue->relid);
 	count_from(queue, table, from, GetCurrentTimestamp(), &count);

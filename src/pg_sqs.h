@@ -96,7 +96,7 @@ typedef struct QueueTable QueueTable;	/* its table, open */
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
 extern void catalog_get(text *name, Queue *queue);
-pg_noreturn extern void report_missing_queue(void);
+pg_noreturn extern void report_missing_queue(const char *name);
 extern bool catalog_is_current(const Queue *queue);
 extern Oid	catalog_relation(const char *name);
 extern Oid	catalog_queue_table(int32 id);

@@ -51,6 +51,27 @@ check_may_write(const char *call)
 	PreventCommandIfParallelMode(call);
 }
 
+/* The actions that stand for privileges on a queue. */
+static const char *
+actions_of(AclMode mode)
+{
+	switch (mode)
+	{
+		case ACL_INSERT:
+			return "SendMessage";
+		case ACL_SELECT | ACL_UPDATE:
+			return "ReceiveMessage";
+		case ACL_SELECT | ACL_UPDATE | ACL_DELETE:
+			return "ReceiveMessage and DeleteMessage";
+		case ACL_DELETE:
+			return "DeleteMessage";
+		case ACL_UPDATE:
+			return "ChangeMessageVisibility";
+		default:
+			return "GetQueueAttributes";
+	}
+}
+
 /* Raises an error unless the user has all of these privileges on the queue. */
 void
 check_queue_privilege(const Queue *queue, AclMode mode)
@@ -59,7 +80,8 @@ check_queue_privilege(const Queue *queue, AclMode mode)
 		ereport(ERROR,
 				errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for queue \"%s\"", queue->name),
-				errhint("The queue's owner can grant it with sqs_add_permission()."));
+				errhint("The queue's owner can grant %s with sqs_add_permission().",
+						actions_of(mode)));
 }
 
 /*
@@ -107,7 +129,7 @@ open_queue_to_write(FunctionCallInfo fcinfo, const char *call, AclMode right,
 	check_may_write(call);
 	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, RowExclusiveLock, &table))
-		report_missing_queue();
+		report_missing_queue(queue->name);
 	check_message_privilege(queue, right);
 	return table;
 }

@@ -72,7 +72,7 @@ sqs_purge_queue(PG_FUNCTION_ARGS)
 	check_queue_owner(&queue);
 	check_purged_lately(&queue);
 	if (!storage_open(&queue, RowExclusiveLock, &table))
-		report_missing_queue();
+		report_missing_queue(queue.name);
 	check_queue_owner(&queue);
 	delete_all(table);
 	storage_close(table, true);

@@ -82,7 +82,7 @@ check_queue_name(const char *name, bool fifo)
 		sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, NULL,
 				  "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length");
 	if (length > suffix && strcmp(name + length - suffix, SQS_FIFO_SUFFIX) == 0)
-		hint = "A FIFO queue also needs the attribute FifoQueue = true.";
+		hint = "The suffix .fifo is that of FIFO queues, with the attribute FifoQueue = true; this version of pg_sqs has none.";
 	sqs_error(ERRCODE_SQS_INVALID_PARAMETER_VALUE, hint,
 			  "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
 }
@@ -300,6 +300,8 @@ confirm_queue(int32 id, const AttributeSet *set)
 	differs = attributes_compare(set, &current);
 	if (differs >= 0)
 		sqs_error(ERRCODE_SQS_QUEUE_ALREADY_EXISTS,
+				  attribute_table[differs].use == USE_CREATE ?
+				  "This attribute can be given only when the queue is created." :
 				  "Use sqs_set_queue_attributes() to change the attributes of a queue.",
 				  "A queue already exists with the same name and a different value for attribute %s",
 				  attribute_table[differs].name);
@@ -378,11 +380,11 @@ sqs_delete_queue(PG_FUNCTION_ARGS)
 	if (name == NULL)
 		report_missing_parameter("QueueName");
 	if (strlen(name) > SQS_MAX_NAME)
-		report_missing_queue();
+		report_missing_queue(name);
 	queue_lock(name);
 	id = find_row(name);
 	if (id == 0)
-		report_missing_queue();
+		report_missing_queue(name);
 	drop_table(name, id);
 	remove_row(id);
 	note_deleted(name);

@@ -361,7 +361,7 @@ open_queue(Receive *r)
 
 	if (!storage_open(&r->queue, r->kind == RECEIVE_PEEK ?
 					  AccessShareLock : RowExclusiveLock, &r->table))
-		report_missing_queue();
+		report_missing_queue(r->queue.name);
 	check_message_privilege(&r->queue, needed[r->kind]);
 	r->only_leases &= r->queue.plain && !r->queue.fifo;
 }

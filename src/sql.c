@@ -160,7 +160,7 @@ sql_queue_row(const char *statement, int32 queue_id)
 		row = sql_run(SQL_ROW, statement, 1, &id);
 	while (row.rows == 0 && ++tries < 3);
 	if (row.rows == 0)
-		report_missing_queue();
+		report_missing_queue(NULL);
 	return row;
 }
 

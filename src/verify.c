@@ -133,7 +133,7 @@ open_queue(FunctionCallInfo fcinfo, Queue *queue)
 
 	catalog_get(text_argument(fcinfo, 0), queue);
 	if (!storage_open(queue, AccessShareLock, &table))
-		report_missing_queue();
+		report_missing_queue(queue->name);
 	check_queue_privilege(queue, ACL_SELECT);
 	return table;
 }

@@ -171,10 +171,19 @@ my %waiting = map { $_->[0] => $_->[1] } @calls;
 my %sessions = map { $_ => $standbys{$_}->background_psql('postgres') } keys %standbys;
 $_->query_safe(q{SELECT count(*) FROM sqs_peek('q'); SELECT count(*) FROM sqs_metrics; SELECT count(*) FROM sqs_peek('unlogged')}) for values %sessions;
 
-# a message comes, another goes
+# a message comes, another goes; a queue comes, another changes
 my $gone = $node->safe_psql('postgres', q{SELECT sqs_send('q', 'late'); SELECT body FROM sqs_consume('q')}) =~ s/^\(.*\n//r;
+$node->safe_psql('postgres', q{
+SELECT sqs_set_queue_attributes('q', '{"VisibilityTimeout": 700}');
+SELECT sqs_create_queue('another');
+SELECT sqs_send('another', 'first');
+});
 $node->wait_for_catchup($_) for values %standbys;
-$node->stop;
+is($sessions{$_}->query_safe(q{
+SELECT sqs_get_queue_attributes('q') ->> 'VisibilityTimeout', body FROM sqs_peek('another')}),
+	'700|first', "a session on standby $_ that has looked before sees that")
+  for sort keys %sessions;
+$node->stop('immediate');
 
 #
 # Promotion
