@@ -408,16 +408,19 @@ advance(QueueSlot *slot, const CursorScan *scan, Position walked_to)
 /*
  * Notes that everything was looked at.  A message that was left and lies
  * below the cursor is one that nobody reported; walking to the end leaves none.
+ * Returns how many waiters should be woken for it.
  */
-static void
+static int
 finish_full(QueueSlot *slot, const CursorScan *scan, Position walked_to,
 			TimestampTz now)
 {
 	slot->healed = now;
 	slot->heal_cost = Max(now - scan->began, 0);
-	if (walked_to.id != PG_INT64_MAX &&
-		position_before(walked_to, slot->start))
-		cursor_lower(slot, walked_to);
+	if (walked_to.id == PG_INT64_MAX ||
+		!position_before(walked_to, slot->start))
+		return 0;
+	cursor_lower(slot, walked_to);
+	return 1;
 }
 
 /* Ends a scan that walked to a position: see the head of this file. */
@@ -426,6 +429,7 @@ cursor_scan_finish(CursorScan *scan, Position walked_to)
 {
 	QueueSlot  *slot;
 	TimestampTz now;
+	int			receivable = 0;
 
 	if (scan->slot < 0 || (scan->cell < 0 && !scan->full))
 		return;
@@ -435,13 +439,13 @@ cursor_scan_finish(CursorScan *scan, Position walked_to)
 	if (slot->generation == scan->generation)
 	{
 		if (scan->full)
-			finish_full(slot, scan, walked_to, now);
+			receivable = finish_full(slot, scan, walked_to, now);
 		if (scan->cell >= 0)
 			advance(slot, scan, walked_to);
 	}
 	if (scan->cell >= 0)
 		return_cell(slot, scan);
-	LWLockRelease(&slot->lock);
+	wait_wake_unlock(slot, receivable, DT_NOEND);
 }
 
 /* Ends a scan that shall not move the cursor. */

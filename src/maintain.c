@@ -183,7 +183,7 @@ meet_message(Maintenance *m, Walk *walk, Message *message)
 	}
 	if (result == STORAGE_DONE)
 		m->changed++;
-	return result == STORAGE_DONE || result == STORAGE_GONE;
+	return result != STORAGE_BUSY && result != STORAGE_LOCKED;
 }
 
 /*

@@ -203,6 +203,14 @@ metrics_in_flight_left(const Queue *queue, QueueTable *table)
 	return (int) Max(sqs_max_inflight - last_count.in_flight, 0);
 }
 
+/* Adds what this session took since it counted. */
+void
+metrics_note_taken(Oid relid, int n)
+{
+	if (last_count.relid == relid)
+		last_count.in_flight += n;
+}
+
 /* Raises the error of a short poll at the in-flight quota. */
 void
 metrics_report_over_limit(void)

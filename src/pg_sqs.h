@@ -198,6 +198,7 @@ typedef enum StorageResult
 	STORAGE_DONE,				/* the row is ours and changed */
 	STORAGE_BUSY,				/* another open transaction has it */
 	STORAGE_LOCKED,				/* one merely locked it, and will not tell */
+	STORAGE_KEPT,				/* a trigger left it as it is */
 	STORAGE_GONE				/* this version of it is no more */
 } StorageResult;
 
@@ -505,6 +506,7 @@ extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
 							   TimestampTz now);
 extern void metrics_gauges(Queue *queue, int64 *values);
 extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
+extern void metrics_note_taken(Oid relid, int n);
 pg_noreturn extern void metrics_report_over_limit(void);
 extern void metrics_refresh(Queue *queue);
 

@@ -48,6 +48,9 @@ typedef struct Receive
 	int			max;			/* and the in-flight quota */
 	int32		visibility_timeout; /* -1 = the message's or the queue's */
 	TimestampTz now;			/* clock of this attempt */
+	TimestampTz received_at;	/* and of its receives, from which leases
+								 * count; 0 = a new one is due, for others
+								 * were faster */
 	Position	blocked;		/* the first row someone merely locked */
 	int			gone;			/* rows that others took since the snapshot */
 	int			most_gone;		/* of them, before it looks anew */
@@ -133,7 +136,11 @@ is_taken(Receive *r, Position at, StorageResult result)
 {
 	if (result == STORAGE_LOCKED)
 		r->blocked = position_min(r->blocked, at);
-	r->gone += result == STORAGE_GONE;
+	if (result == STORAGE_GONE)
+	{
+		r->gone++;
+		r->received_at = 0;
+	}
 	return result == STORAGE_DONE;
 }
 
@@ -150,10 +157,12 @@ take_message(Receive *r, Message *m, Position at)
 			return_message(r, m, NULL);
 		return;
 	}
-	message_count_receives(m, 1, r->now);
+	if (r->received_at == 0)
+		r->received_at = Max(GetCurrentTimestamp(), r->now);
+	message_count_receives(m, 1, r->received_at);
 	if (r->kind == RECEIVE_LEASE)
 	{
-		m->visible_at = r->now +
+		m->visible_at = r->received_at +
 			message_lease(&r->queue, m, r->visibility_timeout);
 		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
@@ -258,6 +267,7 @@ static Position
 walk(Receive *r, Position from)
 {
 	Position	walked_to = from;
+	int			had = r->found;
 	Message		m;
 
 	r->blocked = POSITION_MAX;
@@ -274,6 +284,8 @@ walk(Receive *r, Position from)
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
+	if (r->kind == RECEIVE_LEASE)
+		metrics_note_taken(r->queue.relid, r->found - had);
 	r->more = r->waits && r->found == r->max &&
 		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
@@ -340,7 +352,7 @@ attempt(Receive *r)
 		from = cursor_scan_start(&scan, r->queue.relid, full);
 		r->most_gone = scan.full ? INT_MAX : MANY_GONE;
 		if (!again)
-			r->now = GetCurrentTimestamp();
+			r->now = r->received_at = GetCurrentTimestamp();
 		storage_snapshot(r->table);
 		lost_list(&r->lost, r->queue.relid);
 		cursor_scan_finish(&scan, walk(r, from));

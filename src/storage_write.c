@@ -437,6 +437,8 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 					return STORAGE_GONE;
 				message->visible_at = visible_at;
 				break;
+			case TM_Invisible:
+				return STORAGE_KEPT;
 			default:
 				return STORAGE_GONE;
 		}

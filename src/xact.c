@@ -126,7 +126,9 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 
 /*
  * Called when the session does something to an object.  Notes that commit ends
- * a queue whose table is dropped, be it with its schema or the extension.
+ * a queue whose table is dropped, be it with its schema or the extension; and
+ * that abort brings back all messages of one whose table is truncated (also
+ * where it has no slot yet: this transaction may be the one to make it).
  */
 static void
 object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid,
@@ -137,13 +139,19 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid,
 
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objid, subid, arg);
-	if (access != OAT_DROP || classid != RelationRelationId || subid != 0 ||
-		shmem_find(objid) < 0)
+	if (classid != RelationRelationId || subid != 0 ||
+		!(access == OAT_TRUNCATE || (access == OAT_DROP && shmem_find(objid) >= 0)))
 		return;
 	effects = find_effects(effects_list, level, objid);
 	if (effects == NULL)
 		effects = make_effects(objid, level);
-	effects->dropped = true;
+	if (access == OAT_DROP)
+		effects->dropped = true;
+	else
+	{
+		effects_note(effects, POSITION_MAX, POSITION_MIN);
+		effects->abort.receivable++;
+	}
 }
 
 /*

@@ -107,6 +107,24 @@ SELECT try($$SELECT sqs_receive('quota')$$);
 SET pg_sqs.max_inflight = 4;
 SELECT count(*) FROM sqs_send_many('quota', '{6,7}');
 SELECT bodies('quota');
+-- a session that receives without a pause does not get past it either
+SELECT sqs_create_queue('many');
+SELECT count(*) FROM generate_series(1, 6) AS i, sqs_send_many('many', array_fill('m' || i, ARRAY[1000]));
+SET pg_sqs.max_inflight = 3000;
+SET pg_sqs.max_batch_size = 100;
+DO $$
+DECLARE
+	taken bigint := 0;
+BEGIN
+	FOR i IN 1 .. 60 LOOP
+		taken := taken + count(*) FROM sqs_receive('many', 100, 600);
+	END LOOP;
+EXCEPTION WHEN SQLSTATE 'SQ018' THEN
+	PERFORM set_config('test.taken', taken::text, false);
+END $$;
+SHOW test.taken;
+RESET pg_sqs.max_batch_size;
+SELECT sqs_delete_queue('many');
 RESET pg_sqs.max_inflight;
 
 -- who sees which rows: those who may read the queue

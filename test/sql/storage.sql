@@ -253,6 +253,24 @@ SELECT bodies('st');
 DROP TRIGGER hold ON :st;
 SELECT bodies('st');
 SELECT sqs_purge_queue('st');
+-- each receive passes over such messages once, however many they are
+CREATE SEQUENCE st_held;
+CREATE OR REPLACE FUNCTION st_hold() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.body <> 'held' THEN RETURN NEW; END IF;
+	PERFORM nextval('st_held');
+	RETURN NULL;
+END
+$$;
+CREATE TRIGGER hold BEFORE UPDATE ON :st FOR EACH ROW EXECUTE FUNCTION st_hold();
+SELECT count(*) FROM sqs_send_many('st', '{held, held, held, held, held, held, one, two, three}');
+SELECT body FROM sqs_receive('st');
+SELECT body FROM sqs_receive('st');
+SELECT body FROM sqs_receive('st');
+SELECT last_value FROM st_held;
+DROP TRIGGER hold ON :st;
+DROP SEQUENCE st_held;
+SELECT sqs_purge_queue('st');
 -- one that uses the queue itself: each message sent brings another, three times
 CREATE FUNCTION st_echo() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -285,6 +303,35 @@ SELECT body, receive_count FROM sqs_consume('st', 10) ORDER BY 1;
 SELECT body FROM sqs_consume('st', 10);
 DROP TABLE seen;
 SELECT sqs_purge_queue('st');
+
+--
+-- TRUNCATE by hand, undone: all that was there is received
+--
+SELECT sqs_create_queue('cut');
+SELECT format('sqs.queue_%s', id) AS cut FROM sqs.queue WHERE name = 'cut' \gset
+SELECT count(*) FROM sqs_send_many('cut', '{m1, m2, m3, m4, m5}');
+SELECT body FROM sqs_receive('cut', 1, 600);
+BEGIN;
+TRUNCATE :cut;
+SELECT body FROM sqs_receive('cut');
+ROLLBACK;
+SELECT sqs.verify_cursor('cut') AS missed;
+SELECT body FROM sqs_receive('cut', 1, 600);
+BEGIN;
+SAVEPOINT s;
+TRUNCATE :cut;
+SELECT body FROM sqs_receive('cut');
+SELECT FROM sqs_send('cut', 'not sent');
+ROLLBACK TO s;
+SELECT sqs.verify_cursor('cut') AS missed;
+SELECT body FROM sqs_receive('cut', 1, 600);
+COMMIT;
+SELECT body FROM sqs_receive('cut', 1, 600);
+TRUNCATE :cut;
+SELECT body FROM sqs_receive('cut', 10);
+SELECT FROM sqs_send('cut', 'm6');
+SELECT body FROM sqs_receive('cut', 10);
+SELECT sqs_delete_queue('cut');
 
 --
 -- Checks, generated values of others, row security

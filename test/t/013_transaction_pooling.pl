@@ -51,7 +51,8 @@ system_or_bail($pgbouncer, '-d', '-q', "$dir/pgbouncer.ini");
 my $pooled = "host=$dir port=$port dbname=postgres user=$user";
 for (1 .. 100)
 {
-	last if $node->psql('postgres', 'SELECT 1', connstr => $pooled) == 0;
+	# psql would be given its input while it fails to connect, and break the pipe
+	last if system_log('pg_isready', '-q', '-d', $pooled) == 0;
 	select(undef, undef, undef, 0.1);
 }
 
