@@ -161,19 +161,26 @@ END
 		"1000 * bench.median('many', 'copy', 'per_second')" "bench.ratio('many', 'sqs', 'copy', 'per_second')"
 }
 
-# receive(1) from long queues, beside one of 1,000 messages.  A cycle receives
-# and deletes a message and sends another, so that the queue stays as it is;
-# the receive alone is counted, by pg_stat_statements.
+# receive(1) from long queues, beside one of 1,000 messages; the receive alone
+# is counted, by pg_stat_statements.  A consumer receives and deletes, and now
+# and then the queue is filled up again, by thousands like the long one: how
+# full the pages of an index are, of which a receive reads one, depends on that.
+# Behind messages that are not due there are but 10, so there each cycle sends
+# another one; beside it, the same cycle.
 part_backlog()
 {
-	local pair variant n=2000
+	local pair variant queue n=250
 
-	for variant in short long hidden; do
-		make_queue $variant
-		script backlog-$variant <<END
-SELECT receipt_handle FROM sqs_receive('$variant', visibility_timeout => 43200) \gset
-SELECT sqs_delete('$variant', :receipt_handle);
-SELECT (sqs_send('$variant', 'a body of fifty bytes, as in an order of one item.')).message_id;
+	for queue in short long hidden; do
+		make_queue $queue
+		script backlog-$queue-consumer <<END
+SELECT receipt_handle FROM sqs_receive('$queue') \gset
+SELECT sqs_delete('$queue', :receipt_handle);
+END
+		script backlog-$queue-cycle <<END
+SELECT receipt_handle FROM sqs_receive('$queue', visibility_timeout => 43200) \gset
+SELECT sqs_delete('$queue', :receipt_handle);
+SELECT (sqs_send('$queue', 'a body of fifty bytes, as in an order of one item.')).message_id;
 END
 	done
 	fill short 1000 0
@@ -185,27 +192,28 @@ END
 	fill hidden 10 0
 	sql "VACUUM ANALYZE" CHECKPOINT
 	one_core
-	for pair in $(seq "$PAIRS"); do
-		for variant in $(by_turns "$pair" short long hidden); do
-			pgbench_run "backlog-$variant" -c 1 -t 200
+	for pair in $(seq $((2 * PAIRS))); do
+		for variant in $(by_turns "$pair" short-consumer long-consumer short-cycle hidden-cycle); do
+			pgbench_run "backlog-$variant" -c 1 -t 50
 			sql "SELECT pg_stat_statements_reset()"
 			PGOPTIONS="-c pg_stat_statements.track=top" pgbench_run "backlog-$variant" -c 1 -t "$n"
 			sql "INSERT INTO bench.measured (part, variant, pair, ms, buffers)
 				SELECT 'backlog', '$variant', $pair, mean_exec_time, (shared_blks_hit + shared_blks_read)::numeric / calls
 				FROM pg_stat_statements WHERE query LIKE '%FROM sqs_receive(%' AND calls >= $n"
+			[ "${variant#*-}" = cycle ] || fill "${variant%-*}" $((n + 50)) 0
 		done
 	done
 	heading "receive(1) of $BACKLOG visible; beside one of 1,000"
-	backlog_figures long
+	backlog_figures long-consumer short-consumer
 	heading "receive(1) of 10 behind $BACKLOG delayed and $((BACKLOG / 10)) in flight; beside one of 1,000"
-	backlog_figures hidden
+	backlog_figures hidden-cycle short-cycle
 }
 
-# backlog_figures VARIANT
+# backlog_figures VARIANT OTHER
 backlog_figures()
 {
 	figure '  time, µs' '<= 1.2' "1000 * bench.median('backlog', '$1', 'ms')" \
-		"1000 * bench.median('backlog', 'short', 'ms')" "bench.ratio('backlog', '$1', 'short', 'ms')"
+		"1000 * bench.median('backlog', '$2', 'ms')" "bench.ratio('backlog', '$1', '$2', 'ms')"
 	figure '  buffers' '<= 1.2' "bench.median('backlog', '$1', 'buffers')" \
-		"bench.median('backlog', 'short', 'buffers')" "bench.ratio('backlog', '$1', 'short', 'buffers')"
+		"bench.median('backlog', '$2', 'buffers')" "bench.ratio('backlog', '$1', '$2', 'buffers')"
 }
