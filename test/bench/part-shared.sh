@@ -233,7 +233,7 @@ part_wakeup()
 	heading 'a message to a waiting receive'
 	figure '  from the call of sqs_send to delivery, median, ms' '<= 1' "${latency% *}" NULL NULL
 	figure '  the same, 99th percentile, ms' '<= 5' "${latency#* }" NULL NULL
-	figure '  of 100 waiters, those that a send wakes' '<= 2' "$("$WORK/wakeup" herd 100 15)" NULL NULL
+	figure '  of 100 waiters, those that a send wakes' '<= 2' "$("$WORK/wakeup" herd 100 100)" NULL NULL
 	late=$(for pair in 1 2 3 4 5; do
 		value "SELECT sqs_send('wakeup', 'later', 1)" "SELECT 1000 * extract(epoch FROM clock_timestamp() - sent_at) - 1000
 			FROM sqs_receive('wakeup', wait_time_seconds => 5), sqs_delete('wakeup', receipt_handle)" | tail -n 1
