@@ -85,19 +85,19 @@ fail_missing_parameter(Failure *failure, const char *name)
 					"The request must contain the parameter %s.", name);
 }
 
-/* Raises the error for an array that is missing. */
-void
-report_missing_array(const char *name)
-{
-	sqs_error(ERRCODE_SQS_MISSING_PARAMETER,
-			  "The array is null, as array_agg() over no rows is; ARRAY(SELECT ...) makes an empty one of them.",
-			  "The request must contain the parameter %s.", name);
-}
-
 /* Raises the error for one. */
 void
 report_missing_parameter(const char *name)
 {
 	(void) fail_missing_parameter(NULL, name);
 	pg_unreachable();
+}
+
+/* Raises the error for one that is an array. */
+void
+report_missing_array(const char *name)
+{
+	sqs_error(ERRCODE_SQS_MISSING_PARAMETER,
+			  "The array is null, as array_agg() over no rows is; ARRAY(SELECT ...) makes an empty one of them.",
+			  "The request must contain the parameter %s.", name);
 }

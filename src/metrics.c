@@ -203,12 +203,12 @@ metrics_in_flight_left(const Queue *queue, QueueTable *table)
 	return (int) Max(sqs_max_inflight - last_count.in_flight, 0);
 }
 
-/* Adds what this session took since it counted. */
+/* Notes a message that this session took since it counted. */
 void
-metrics_note_taken(Oid relid, int n)
+metrics_note_taken(Oid relid)
 {
 	if (last_count.relid == relid)
-		last_count.in_flight += n;
+		last_count.in_flight++;
 }
 
 /* Raises the error of a short poll at the in-flight quota. */

@@ -204,7 +204,7 @@ typedef enum StorageResult
 
 typedef enum RowState
 {
-	ROW_FREE,
+	ROW_FREE,					/* from here on, each is further gone */
 	ROW_LOCKED,					/* but not changed */
 	ROW_CLAIMED,				/* changed or deleted by an open transaction */
 	ROW_GONE					/* by one that committed */
@@ -342,6 +342,10 @@ extern void batch_return(FunctionCallInfo fcinfo, const BatchEntry *entries,
 extern void result_begin(FunctionCallInfo fcinfo, int natts);
 extern void result_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 extern void result_names(FunctionCallInfo fcinfo, const List *names);
+
+/* in message_result.c: messages returned */
+extern void message_result_begin(FunctionCallInfo fcinfo);
+extern void message_result_row(FunctionCallInfo fcinfo, const Message *m, text *handle);
 
 /* in attribute.c: queue attributes */
 extern bool parse_integer(const char *value, int32 *result);
@@ -506,7 +510,7 @@ extern Metric metrics_gauge_of(TimestampTz visible_at, int32 receive_count,
 							   TimestampTz now);
 extern void metrics_gauges(Queue *queue, int64 *values);
 extern int	metrics_in_flight_left(const Queue *queue, QueueTable *table);
-extern void metrics_note_taken(Oid relid, int n);
+extern void metrics_note_taken(Oid relid);
 pg_noreturn extern void metrics_report_over_limit(void);
 extern void metrics_refresh(Queue *queue);
 

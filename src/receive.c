@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lockdefs.h"
@@ -25,7 +24,6 @@
 #include "compat.h"
 #include "pg_sqs.h"
 
-#define MESSAGE_COLUMNS 14		/* of type sqs_message */
 #define MANY_GONE 4				/* it was kept from running for a while: what
 								 * it would see next is gone, too */
 #define BLOCKED_NAP (250 * 1000)	/* before another look, where nobody tells
@@ -69,61 +67,11 @@ PG_FUNCTION_INFO_V1(sqs_receive);
 PG_FUNCTION_INFO_V1(sqs_consume);
 PG_FUNCTION_INFO_V1(sqs_peek);
 
-/* A value as it is to be returned: not a pointer to where it is stored. */
-static Datum
-result_value(void *value)
-{
-	struct varlena *datum = value;
-
-	if (VARATT_IS_EXTERNAL(datum))
-		datum = detoast_external_attr(datum);
-	return PointerGetDatum(datum);
-}
-
-/* Frees a value once it is returned, unless it is where it is stored. */
-static void
-free_result(Datum value, const void *stored)
-{
-	if (stored != NULL && DatumGetPointer(value) != stored)
-		pfree(DatumGetPointer(value));
-}
-
 /* Returns a message. */
 static void
-return_message(Receive *r, Message *m, text *handle)
+return_message(Receive *r, const Message *m, text *handle)
 {
-	Datum		values[MESSAGE_COLUMNS] = {0};
-	bool		nulls[MESSAGE_COLUMNS] = {false};
-
-#define VALUE(n, pointer) \
-	if ((pointer) != NULL) \
-		values[n] = result_value(pointer); \
-	else \
-		nulls[n] = true
-#define TIME(n, time) \
-	if ((time) != 0) \
-		values[n] = TimestampTzGetDatum(time); \
-	else \
-		nulls[n] = true
-	values[0] = UUIDPGetDatum(&m->message_id);
-	VALUE(1, handle);
-	VALUE(2, m->body);
-	values[3] = Int32GetDatum(m->receive_count);
-	TIME(4, m->sent_at);
-	TIME(5, m->first_received_at);
-	TIME(6, m->visible_at);
-	VALUE(7, m->sender_id);
-	VALUE(8, m->message_group_id);
-	VALUE(9, m->message_deduplication_id);
-	nulls[10] = true;			/* a standard queue's messages have no number */
-	VALUE(11, m->message_attributes);
-	VALUE(12, m->aws_trace_header);
-	VALUE(13, m->dead_letter_queue_source);
-#undef VALUE
-#undef TIME
-	result_row(r->fcinfo, values, nulls);
-	free_result(values[2], m->body);
-	free_result(values[11], m->message_attributes);
+	message_result_row(r->fcinfo, m, handle);
 	r->found++;
 }
 
@@ -167,6 +115,7 @@ take_message(Receive *r, Message *m, Position at)
 		if (!is_taken(r, at, storage_update(r->table, m, false)))
 			return;
 		handle = receipt_make(&r->queue, m, storage_row_hint(r->table));
+		metrics_note_taken(r->queue.relid);
 	}
 	else
 	{
@@ -267,7 +216,6 @@ static Position
 walk(Receive *r, Position from)
 {
 	Position	walked_to = from;
-	int			had = r->found;
 	Message		m;
 
 	r->blocked = POSITION_MAX;
@@ -284,8 +232,6 @@ walk(Receive *r, Position from)
 		meet_message(r, &m, walked_to);
 		walked_to.id++;
 	}
-	if (r->kind == RECEIVE_LEASE)
-		metrics_note_taken(r->queue.relid, r->found - had);
 	r->more = r->waits && r->found == r->max &&
 		storage_scan_next(r->table, &m);
 	storage_scan_end(r->table);
@@ -442,7 +388,7 @@ begin_receive(Receive *r, ReceiveKind kind, FunctionCallInfo fcinfo,
 	r->fcinfo = fcinfo;
 	r->visibility_timeout = -1;
 	r->wanted = r->max = int_argument(fcinfo, 1, default_max);
-	result_begin(fcinfo, MESSAGE_COLUMNS);
+	message_result_begin(fcinfo);
 	catalog_get(text_argument(fcinfo, 0), &r->queue);
 	check_max(r->max);
 }

@@ -33,10 +33,12 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "compat.h"
@@ -124,6 +126,15 @@ wakes_add(Wakes *wakes, TimestampTz visible_at, TimestampTz now)
 		wakes->due = Min(wakes->due, visible_at);
 }
 
+/* Whether a table may be a queue's: those have a schema of their own. */
+static bool
+may_be_queue(Oid relid)
+{
+	Oid			schema = get_namespace_oid(SQS_SCHEMA, true);
+
+	return OidIsValid(schema) && get_rel_namespace(relid) == schema;
+}
+
 /*
  * Called when the session does something to an object.  Notes that commit ends
  * a queue whose table is dropped, be it with its schema or the extension; and
@@ -140,7 +151,8 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid,
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objid, subid, arg);
 	if (classid != RelationRelationId || subid != 0 ||
-		!(access == OAT_TRUNCATE || (access == OAT_DROP && shmem_find(objid) >= 0)))
+		!((access == OAT_TRUNCATE && may_be_queue(objid)) ||
+		  (access == OAT_DROP && shmem_find(objid) >= 0)))
 		return;
 	effects = find_effects(effects_list, level, objid);
 	if (effects == NULL)

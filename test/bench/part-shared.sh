@@ -146,19 +146,13 @@ consumers()
 # PostgreSQL sets it.  Beside the hand-written SQL, a minute with 64 clients.
 part_consumers()
 {
-	local clients quantity round
+	local clients quantity round variant
 
 	make_queue consumers
-	script consumers-hand-1 <<'END'
-UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = (SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body, receive_count \gset
-DELETE FROM bench.hand WHERE id = :id;
-INSERT INTO bench.hand (body) VALUES ('a body of fifty bytes, as in an order of one item.') RETURNING id, message_id;
-END
-	script consumers-sqs-1 <<'END'
-SELECT receipt_handle, body, receive_count FROM sqs_receive('consumers') \gset
-SELECT sqs_delete('consumers', :receipt_handle);
-SELECT (sqs_send('consumers', 'a body of fifty bytes, as in an order of one item.')).message_id;
-END
+	cycle_scripts consumers
+	for variant in hand sqs; do
+		cp "$WORK/consumers-$variant.pgbench" "$WORK/consumers-$variant-1.pgbench"
+	done
 	script consumers-hand-10 <<'END'
 WITH taken AS (UPDATE bench.hand SET visible_at = now() + interval '30 s', receive_count = receive_count + 1 WHERE id = ANY (ARRAY(SELECT id FROM bench.hand WHERE visible_at <= now() ORDER BY visible_at, id LIMIT 10 FOR UPDATE SKIP LOCKED)) RETURNING id) SELECT array_agg(id) AS ids FROM taken \gset
 DELETE FROM bench.hand WHERE id = ANY (:ids);
