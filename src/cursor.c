@@ -24,12 +24,13 @@
  *
  * walked_to is just after the last entry walked, or position_after(now) at the
  * end.  It must not be past an entry left receivable, nor past a row that
- * was only locked: whoever locks it by hand reports nothing.
+ * was only locked: whoever locks it by hand reports nothing.  But an update
+ * that needs another page locks the row, too, until it has that page, and if
+ * it had to wait for the processor then, the cursor would stand still for
+ * everybody.  So a receive tells in its cell which row it takes, after it
+ * noted the row and before it touches it; such a row may be passed.
  *
- * A prepared transaction leaves a pin, which holds H until whoever finds the
- * transaction ended reports the pin's position.  Of transactions prepared
- * before the slot was made (or when pins had run out) nothing is known: they
- * hold H at the very start (slot->unknown).
+ * A prepared transaction leaves a pin, which holds H (pin.c).
  *
  * COPY, logical replication or a hand-written UPDATE report nothing.  So now
  * and then a receive looks at everything, from the start, and its finish
@@ -43,15 +44,8 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "access/twophase.h"
 #include "access/xact.h"
-#include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
-#include "storage/proc.h"
-#include "storage/procarray.h"
 
 #include "compat.h"
 #include "shmem.h"
@@ -88,6 +82,7 @@ take_cell(QueueSlot *slot, int index)
 	held_count++;
 	slot->used_cells |= UINT64CONST(1) << cell;
 	slot->cells[cell] = POSITION_MAX;
+	pg_atomic_write_u64(&slot->taking[cell].id, 0);
 	return cell;
 }
 
@@ -160,174 +155,6 @@ cursor_report(Oid relid, Position position, int receivable)
 	wait_wake_unlock(slot, receivable, DT_NOEND);
 }
 
-/*
- * Leaves the pin of a transaction being prepared in a locked slot.  pin -1
- * (there was none left) holds the cursor at the start instead.
- */
-void
-cursor_pin(QueueSlot *slot, int pin, TransactionId xid, Position position,
-		   int receivable)
-{
-	cursor_lower(slot, pin >= 0 ? position : POSITION_MIN);
-	if (pin < 0)
-	{
-		if (!TransactionIdIsValid(slot->unknown) ||
-			TransactionIdPrecedes(slot->unknown, xid))
-			slot->unknown = xid;
-		return;
-	}
-	shmem_pins[pin].xid = xid;
-	shmem_pins[pin].position = position;
-	shmem_pins[pin].receivable = receivable;
-	shmem_pins[pin].next = slot->first_pin;
-	slot->first_pin = pin;
-}
-
-/* The lowest position that a prepared transaction may make count. */
-static Position
-lowest_pin(const QueueSlot *slot)
-{
-	Position	lowest = POSITION_MAX;
-
-	if (TransactionIdIsValid(slot->unknown))
-		return POSITION_MIN;
-	for (int pin = slot->first_pin; pin >= 0; pin = shmem_pins[pin].next)
-		lowest = position_min(lowest, shmem_pins[pin].position);
-	return lowest;
-}
-
-/* Whether a slot depends on the outcome of prepared transactions. */
-bool
-cursor_is_pinned(const QueueSlot *slot)
-{
-	return slot->first_pin >= 0 || TransactionIdIsValid(slot->unknown);
-}
-
-/* Whether a process holds any lock on a table; holders as GetLockConflicts. */
-static bool
-is_holder(const VirtualTransactionId *holders, int n, const PGPROC *proc)
-{
-	VirtualTransactionId vxid;
-
-	GET_VXID_FROM_PGPROC(vxid, *proc);
-	for (int i = 0; i < n; i++)
-		if (VirtualTransactionIdEquals(holders[i], vxid))
-			return true;
-	return false;
-}
-
-/*
- * Whether a transaction prepared up to a transaction id, and still open, may
- * have touched a table: it has a lock on it then.
- */
-static bool
-is_held_by_prepared(Oid relid, TransactionId last)
-{
-	VirtualTransactionId *holders = NULL;
-	int			n = 0;
-
-	for (int i = 0; i < max_prepared_xacts; i++)
-	{
-		const PGPROC *proc = &PreparedXactProcs[i];
-		TransactionId xid = proc->xid;
-
-		if (!TransactionIdIsValid(xid) || proc->databaseId != MyDatabaseId ||
-			TransactionIdPrecedes(last, xid) || !TransactionIdIsInProgress(xid))
-			continue;
-		if (holders == NULL)
-		{
-			LOCKTAG		tag;
-
-			SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-			holders = GetLockConflicts(&tag, AccessExclusiveLock, &n);
-		}
-		if (is_holder(holders, n, proc))
-			return true;
-	}
-	return false;
-}
-
-/* Clears slot->unknown, if the transactions it stands for have ended. */
-static void
-resolve_unknown(Oid relid, QueueSlot *slot, uint64 generation,
-				TransactionId unknown)
-{
-	if (!TransactionIdIsValid(unknown) || is_held_by_prepared(relid, unknown))
-		return;
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	if (slot->generation == generation && slot->unknown == unknown)
-	{
-		slot->unknown = InvalidTransactionId;
-		cursor_lower(slot, POSITION_MIN);
-		wait_wake_unlock(slot, INT_MAX, DT_NOEND);
-	}
-	else
-		LWLockRelease(&slot->lock);
-}
-
-/* Takes a pin from the list of a locked slot; false if it is not there. */
-static bool
-unlink_pin(QueueSlot *slot, int pin, TransactionId xid)
-{
-	int		   *link = &slot->first_pin;
-
-	while (*link >= 0 && *link != pin)
-		link = &shmem_pins[*link].next;
-	if (*link < 0 || shmem_pins[pin].xid != xid)
-		return false;
-	*link = shmem_pins[pin].next;
-	return true;
-}
-
-/* Reports the position of a pin whose transaction ended, and frees the pin. */
-static void
-resolve_pin(QueueSlot *slot, uint64 generation, int pin, TransactionId xid)
-{
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	if (slot->generation == generation && unlink_pin(slot, pin, xid))
-	{
-		Pin			ended = shmem_pins[pin];
-
-		cursor_lower(slot, ended.position);
-		wait_wake_unlock(slot, ended.receivable, DT_NOEND);
-		shmem_release_pin(pin);
-	}
-	else
-		LWLockRelease(&slot->lock);
-}
-
-/*
- * Looks which prepared transactions a slot depends on have ended.  What the
- * slot holds is copied: to look, it must not be locked.
- */
-static void
-resolve_prepared(Oid relid, QueueSlot *slot, TimestampTz now)
-{
-	int			max = 4 * max_prepared_xacts;
-	int		   *pins = palloc_array(int, max);
-	TransactionId *xids = palloc_array(TransactionId, max);
-	TransactionId unknown;
-	uint64		generation;
-	int			n = 0;
-
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	generation = slot->generation;
-	unknown = slot->unknown;
-	slot->pins_checked = now;
-	for (int pin = slot->first_pin; pin >= 0; pin = shmem_pins[pin].next)
-	{
-		pins[n] = pin;
-		xids[n++] = shmem_pins[pin].xid;
-	}
-	LWLockRelease(&slot->lock);
-	for (int i = 0; i < n; i++)
-		if (!TransactionIdIsInProgress(xids[i]))
-			resolve_pin(slot, generation, pins[i], xids[i]);
-	resolve_unknown(relid, slot, generation, unknown);
-	pfree(pins);
-	pfree(xids);
-}
-
 /* Whether it is time that a receive looks at everything. */
 static bool
 heal_is_due(const QueueSlot *slot, TimestampTz now, TimestampTz at_least)
@@ -380,8 +207,8 @@ cursor_scan_start(CursorScan *scan, Oid relid, bool full)
 		return POSITION_MIN;
 	now = GetCurrentTimestamp();
 	slot = shmem_slot(scan->slot);
-	if (cursor_is_pinned(slot) && now - slot->pins_checked >= PIN_INTERVAL)
-		resolve_prepared(relid, slot, now);
+	if (pin_is_held(slot) && now - slot->pins_checked >= PIN_INTERVAL)
+		pin_resolve_all(relid, slot, now);
 	slot = shmem_lock_queue(relid);
 	if (slot == NULL)
 	{
@@ -398,7 +225,7 @@ cursor_scan_start(CursorScan *scan, Oid relid, bool full)
 static void
 advance(QueueSlot *slot, const CursorScan *scan, Position walked_to)
 {
-	Position	limit = position_min(slot->cells[scan->cell], lowest_pin(slot));
+	Position	limit = position_min(slot->cells[scan->cell], pin_lowest(slot));
 
 	limit = position_min(limit, walked_to);
 	if (position_before(slot->start, limit))
@@ -460,6 +287,58 @@ cursor_scan_abandon(CursorScan *scan)
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	return_cell(slot, scan);
 	LWLockRelease(&slot->lock);
+}
+
+/*
+ * Tells others that a scan is about to take the row of an id, which it has
+ * noted.
+ */
+void
+cursor_scan_takes(const CursorScan *scan, int64 id)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	QueueSlot  *slot;
+	Taking	   *taking;
+
+	if (scan->slot < 0 || scan->cell < 0)
+		return;
+	slot = shmem_slot(scan->slot);
+	if (slot->generation != scan->generation)
+		return;
+	taking = &slot->taking[scan->cell];
+	if (taking->xid != xid)
+	{
+		pg_atomic_write_u64(&taking->id, 0);
+		pg_write_barrier();
+		taking->xid = xid;
+		pg_write_barrier();
+	}
+	pg_atomic_write_u64(&taking->id, (uint64) id);
+}
+
+/* Whether the transaction that has locked the row of an id takes it that way. */
+bool
+cursor_is_taken(const CursorScan *scan, int64 id, TransactionId xid)
+{
+	QueueSlot  *slot;
+	bool		found = false;
+
+	if (scan->slot < 0 || id == 0)
+		return false;
+	slot = shmem_slot(scan->slot);
+	LWLockAcquire(&slot->lock, LW_SHARED);
+	if (slot->generation == scan->generation)
+		for (uint64 used = slot->used_cells; used != 0 && !found; used &= used - 1)
+		{
+			Taking	   *taking = &slot->taking[pg_rightmost_one_pos64(used)];
+
+			if (pg_atomic_read_u64(&taking->id) != (uint64) id)
+				continue;
+			pg_read_barrier();
+			found = taking->xid == xid;
+		}
+	LWLockRelease(&slot->lock);
+	return found;
 }
 
 /* The cursor of a queue; false if it has none. */

@@ -92,6 +92,7 @@ typedef struct Queue
 } Queue;
 
 typedef struct QueueTable QueueTable;	/* its table, open */
+typedef struct CursorScan CursorScan;
 
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);
@@ -219,6 +220,7 @@ extern void storage_insert(QueueTable *table, const Message *message);
 extern void storage_insert_many(QueueTable *table, const Message *messages, int n);
 extern void storage_snapshot(QueueTable *table);
 extern void storage_scan_begin(QueueTable *table, Position from, TimestampTz until);
+extern void storage_set_walker(QueueTable *table, const CursorScan *walker);
 extern void storage_scan_by_id(QueueTable *table);
 extern bool storage_scan_next(QueueTable *table, Message *message);
 extern void storage_scan_end(QueueTable *table);
@@ -415,18 +417,20 @@ extern void shmem_set_gauges(Oid relid, const int64 *values, uint64 changes,
 							 TimestampTz next_due);
 
 /* in cursor.c: where a receive starts to look; the file's head shows how */
-typedef struct CursorScan
+struct CursorScan
 {
 	int			slot;			/* the queue's; -1 = it has none */
 	uint64		generation;		/* of the slot */
 	int			cell;			/* -1 = none, so the cursor stays */
 	bool		full;			/* looks at everything */
 	TimestampTz began;			/* if full */
-} CursorScan;
+};
 
 extern Position cursor_scan_start(CursorScan *scan, Oid relid, bool full);
 extern void cursor_scan_finish(CursorScan *scan, Position walked_to);
 extern void cursor_scan_abandon(CursorScan *scan);
+extern void cursor_scan_takes(const CursorScan *scan, int64 id);
+extern bool cursor_is_taken(const CursorScan *scan, int64 id, TransactionId xid);
 extern bool cursor_heal_is_due(const CursorScan *scan);
 extern bool cursor_position(Oid relid, Position *position);
 extern void cursor_report(Oid relid, Position position, int receivable);

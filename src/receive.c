@@ -301,7 +301,9 @@ attempt(Receive *r)
 			r->now = r->received_at = GetCurrentTimestamp();
 		storage_snapshot(r->table);
 		lost_list(&r->lost, r->queue.relid);
+		storage_set_walker(r->table, &scan);
 		cursor_scan_finish(&scan, walk(r, from));
+		storage_set_walker(r->table, NULL);
 		again = r->gone >= r->most_gone;
 		full = !again && r->found == 0 && cursor_heal_is_due(&scan);
 	} while (again || full);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.h
- *	  The layout of shared memory, for shmem.c, cursor.c, xact.c and wait.c.
+ *	  The layout of shared memory, for shmem.c, cursor.c, pin.c, xact.c and
+ *	  wait.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,9 +26,20 @@ typedef struct SlotKey
 } SlotKey;
 
 /*
+ * Which row the receive of a cell takes just now.  Written by that receive
+ * without a lock, xid before id; whoever reads it under the slot's lock knows
+ * that the cell does not change hands.
+ */
+typedef struct Taking
+{
+	pg_atomic_uint64 id;		/* 0 = none */
+	TransactionId xid;
+} Taking;
+
+/*
  * A queue in shared memory.  All fields are guarded by its lock, but for key
  * (changed under both its lock and the directory's, so either is enough to
- * read it), next_free (the directory's) and metrics (atomic).
+ * read it), next_free (the directory's), metrics (atomic) and taking.
  */
 typedef struct QueueSlot
 {
@@ -54,6 +66,7 @@ typedef struct QueueSlot
 	uint64		counted_changes;	/* of them when gauges were counted */
 	TimestampTz counted_due;	/* the next message due then */
 	Position	cells[CELLS];	/* lowest report since the receive started */
+	Taking		taking[CELLS];
 } QueueSlot;
 
 /* what a slot takes: no two share a cache line */
@@ -128,10 +141,14 @@ extern void shmem_add_metrics(QueueSlot *slot, const int64 *values);
 
 /* in cursor.c */
 extern void cursor_lower(QueueSlot *slot, Position position);
-extern void cursor_pin(QueueSlot *slot, int pin, TransactionId xid,
-					   Position position, int receivable);
-extern bool cursor_is_pinned(const QueueSlot *slot);
 extern void cursor_release_cells(int level);
+
+/* in pin.c */
+extern void pin_add(QueueSlot *slot, int pin, TransactionId xid,
+					Position position, int receivable);
+extern Position pin_lowest(const QueueSlot *slot);
+extern bool pin_is_held(const QueueSlot *slot);
+extern void pin_resolve_all(Oid relid, QueueSlot *slot, TimestampTz now);
 
 /* in lost.c */
 extern bool lost_report(const Effects *effects);

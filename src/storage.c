@@ -3,8 +3,8 @@
  * storage.c
  *	  Opens a queue's table, and finds its rows.
  *
- * This file and storage_write.c are all that touches a queue's table and its
- * indexes.
+ * This file, storage_row.c, storage_write.c and storage_executor.c are all that
+ * touches a queue's table and its indexes.
  *
  * The path of a message takes neither planner nor executor: rows are found by
  * an index scan or by their TID, and written through the table access method,
@@ -30,9 +30,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -162,58 +160,6 @@ storage_effects(QueueTable *table)
 	return table->effects;
 }
 
-/* Where the row in table->slot is in the index on (visible_at, id). */
-Position
-storage_row_position(QueueTable *table)
-{
-	bool		isnull;
-	Datum		visible_at = slot_getattr(table->slot, Anum_message_visible_at,
-										  &isnull);
-	Datum		id = slot_getattr(table->slot, Anum_message_id, &isnull);
-
-	return position_at(DatumGetTimestampTz(visible_at), DatumGetInt64(id));
-}
-
-/* Reads the row in table->slot; its pointers stay good until the next row. */
-void
-storage_read(QueueTable *table, Message *m)
-{
-	TupleTableSlot *slot = table->slot;
-	Datum	   *values = slot->tts_values;
-	bool	   *nulls = slot->tts_isnull;
-
-	slot_getallattrs(slot);
-#define COLUMN(name) values[Anum_message_##name - 1]
-#define IS_NULL(name) nulls[Anum_message_##name - 1]
-#define TIME(name) (IS_NULL(name) ? 0 : DatumGetTimestampTz(COLUMN(name)))
-#define POINTER(name) (IS_NULL(name) ? NULL : (void *) DatumGetPointer(COLUMN(name)))
-	m->id = DatumGetInt64(COLUMN(id));
-	m->visible_at = TIME(visible_at);
-	m->sent_at = TIME(sent_at);
-	if (IS_NULL(message_id))	/* its owner can have it so */
-		memset(&m->message_id, 0, UUID_LEN);
-	else
-		m->message_id = *DatumGetUUIDP(COLUMN(message_id));
-	m->receive_count = DatumGetInt32(COLUMN(receive_count));
-	m->visibility_timeout =
-		IS_NULL(visibility_timeout) ? -1 : DatumGetInt32(COLUMN(visibility_timeout));
-	m->enqueued_at = TIME(enqueued_at);
-	m->first_received_at = TIME(first_received_at);
-	m->last_received_at = IS_NULL(last_received_at) ?
-		m->first_received_at : TIME(last_received_at);
-	m->sender_id = POINTER(sender_id);
-	m->message_group_id = POINTER(message_group_id);
-	m->message_deduplication_id = POINTER(message_deduplication_id);
-	m->aws_trace_header = POINTER(aws_trace_header);
-	m->dead_letter_queue_source = POINTER(dead_letter_queue_source);
-	m->body = POINTER(body);
-	m->message_attributes = POINTER(message_attributes);
-#undef COLUMN
-#undef IS_NULL
-#undef TIME
-#undef POINTER
-}
-
 /* Takes a new snapshot, of what is committed now and what we did before. */
 void
 storage_snapshot(QueueTable *table)
@@ -283,6 +229,13 @@ storage_scan_begin(QueueTable *table, Position from, TimestampTz until)
 	table->scan = index_beginscan(table->rel, storage_due_index(table), scan_snapshot(table),
 								  NULL, nkeys, 0);
 	index_rescan(table->scan, table->keys, nkeys, NULL, 0);
+}
+
+/* Says which scan takes the rows from now on; NULL = none. */
+void
+storage_set_walker(QueueTable *table, const CursorScan *walker)
+{
+	table->walker = walker;
 }
 
 /* Starts a scan of all rows, in order of id. */
@@ -366,48 +319,6 @@ storage_next_due(QueueTable *table, TimestampTz after)
 	}
 	index_endscan(scan);
 	return due;
-}
-
-/* What open transactions, also our own, do with the row found last. */
-RowState
-storage_row_state(QueueTable *table)
-{
-	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
-	RowState	state = ROW_CLAIMED;
-
-	if (!TTS_IS_BUFFERTUPLE(table->slot))
-		return ROW_LOCKED;
-	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
-	switch (HeapTupleSatisfiesUpdate(slot->base.tuple,
-									 GetCurrentCommandId(false), slot->buffer))
-	{
-		case TM_Ok:
-			state = ROW_FREE;
-			break;
-		case TM_BeingModified:
-			if (HeapTupleHeaderIsOnlyLocked(slot->base.tuple->t_data))
-				state = ROW_LOCKED;
-			break;
-		case TM_Updated:
-		case TM_Deleted:
-			state = ROW_GONE;
-			break;
-		default:
-			break;
-	}
-	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
-	return state;
-}
-
-/* Where the row found last is, for a receipt handle. */
-uint64
-storage_row_hint(const QueueTable *table)
-{
-	const ItemPointerData *tid = &(table->new_slot != NULL ?
-								   table->new_slot : table->slot)->tts_tid;
-
-	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
-		ItemPointerGetOffsetNumberNoCheck(tid);
 }
 
 /* Whether the row in table->slot is the message of this id. */

@@ -59,6 +59,7 @@ struct QueueTable
 	bool		as_owner;		/* triggers run as the table's owner */
 	bool		changed;
 	Effects    *effects;		/* of this transaction; NULL = none yet */
+	const CursorScan *walker;	/* the scan that takes rows; NULL = none */
 	Snapshot	snapshot;		/* registered; NULL = not taken yet */
 	IndexScanDesc scan;
 	ScanKeyData keys[2];
@@ -71,11 +72,14 @@ struct QueueTable
 extern void storage_check_layout(Relation rel, const char *queue_name);
 
 /* in storage.c */
-extern void storage_read(QueueTable *table, Message *message);
-extern Position storage_row_position(QueueTable *table);
 extern bool storage_fetch_version(QueueTable *table, ItemPointer tid, int64 id);
 extern Relation storage_pkey(QueueTable *table);
 extern Relation storage_due_index(QueueTable *table);
+
+/* in storage_row.c */
+extern void storage_read(QueueTable *table, Message *message);
+extern Position storage_row_position(QueueTable *table);
+extern TransactionId storage_row_locker(QueueTable *table);
 
 /* in storage_executor.c */
 typedef enum WriteKind

@@ -371,11 +371,37 @@ write_version(QueueTable *table, const Message *m, bool wait,
 }
 
 /*
+ * Whether the row in table->slot is locked because another receive is about to
+ * update it: see the head of cursor.c.
+ */
+static bool
+is_being_taken(QueueTable *table, int64 id)
+{
+	TransactionId locker;
+
+	if (table->walker == NULL)
+		return false;
+	locker = storage_row_locker(table);
+	return TransactionIdIsValid(locker) &&
+		cursor_is_taken(table->walker, id, locker);
+}
+
+/* Whether someone else has the row in table->slot, or only a lock of it. */
+static StorageResult
+busy_or_locked(QueueTable *table, int64 id)
+{
+	if (storage_row_state(table) >= ROW_CLAIMED || is_being_taken(table, id) ||
+		storage_row_state(table) >= ROW_CLAIMED)	/* meanwhile */
+		return STORAGE_BUSY;
+	return STORAGE_LOCKED;
+}
+
+/*
  * Whether someone else has the row in table->slot, and who does not wait may
  * pass it over at once; most often the row itself says that nobody has.
  */
 static bool
-is_claimed(QueueTable *table, StorageResult *result)
+is_claimed(QueueTable *table, int64 id, StorageResult *result)
 {
 	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) table->slot;
 	uint16		infomask;
@@ -384,8 +410,13 @@ is_claimed(QueueTable *table, StorageResult *result)
 	if (!TTS_IS_BUFFERTUPLE(table->slot))
 		return false;
 	infomask = ((volatile HeapTupleHeaderData *) slot->base.tuple->t_data)->t_infomask;
-	if ((infomask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(infomask))
+	if (infomask & HEAP_XMAX_INVALID)
 		return false;
+	if (HEAP_XMAX_IS_LOCKED_ONLY(infomask))
+	{
+		*result = STORAGE_BUSY;
+		return is_being_taken(table, id);
+	}
 	state = storage_row_state(table);
 	*result = state == ROW_GONE ? STORAGE_GONE : STORAGE_BUSY;
 	return state >= ROW_CLAIMED;
@@ -401,7 +432,7 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 	TimestampTz visible_at = message->visible_at;
 	StorageResult result;
 
-	if (!wait && is_claimed(table, &result))
+	if (!wait && is_claimed(table, message->id, &result))
 		return result;
 	for (;;)
 	{
@@ -409,6 +440,8 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 		ItemPointerData next;
 
 		note_write(table, update ? message : NULL);
+		if (table->walker != NULL)
+			cursor_scan_takes(table->walker, message->id);
 		switch (write_version(table, update ? message : NULL, wait, &failure))
 		{
 			case TM_Ok:
@@ -416,8 +449,7 @@ write_row(QueueTable *table, Message *message, bool update, bool wait)
 				return STORAGE_DONE;
 			case TM_BeingModified:
 			case TM_WouldBlock:
-				return storage_row_state(table) >= ROW_CLAIMED ?
-					STORAGE_BUSY : STORAGE_LOCKED;
+				return busy_or_locked(table, message->id);
 			case TM_Updated:
 				if (!wait)
 					return STORAGE_GONE;

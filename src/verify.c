@@ -179,7 +179,7 @@ sqs_cursor(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	values[0] = TimestampTzGetDatum(slot->start.visible_at);
 	values[1] = Int64GetDatum(slot->start.id);
-	values[2] = BoolGetDatum(cursor_is_pinned(slot));
+	values[2] = BoolGetDatum(pin_is_held(slot));
 	values[3] = Int32GetDatum(count_waiters(slot));
 	LWLockRelease(&slot->lock);
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,

@@ -397,7 +397,7 @@ set_due(TimestampTz next_due, TimestampTz now, TimestampTz *until)
 	}
 	me->looking = false;
 	me->due = DT_NOEND;
-	if (cursor_is_pinned(slot))
+	if (pin_is_held(slot))
 		next_due = Min(next_due, now + PREPARED_NAP);
 	watcher = slot->watcher < 0 ? me : &shmem_waiters[slot->watcher];
 	if (watcher == me ||

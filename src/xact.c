@@ -274,8 +274,8 @@ report_prepare(const Effects *effects)
 		return;
 	}
 	shmem_add_metrics(slot, effects->metrics);
-	cursor_pin(slot, effects->pin, GetTopTransactionIdIfAny(), position,
-			   effects->commit.receivable + effects->abort.receivable);
+	pin_add(slot, effects->pin, GetTopTransactionIdIfAny(), position,
+			effects->commit.receivable + effects->abort.receivable);
 	wait_wake_unlock(slot, 0, DT_NOBEGIN);
 }
 
