@@ -247,7 +247,8 @@ insert_chunk(QueueTable *table, const Message *messages, TupleTableSlot **slots,
 void
 storage_insert_many(QueueTable *table, const Message *messages, int n)
 {
-	TupleTableSlot *slots[INSERT_CHUNK] = {NULL};
+	int			nslots = Min(n, INSERT_CHUNK);
+	TupleTableSlot **slots = palloc0_array(TupleTableSlot *, nslots);
 	TimestampTz now = GetCurrentTimestamp();
 
 	for (int i = 0; i < n; i++)
@@ -266,8 +267,9 @@ storage_insert_many(QueueTable *table, const Message *messages, int n)
 				insert_row(table, &messages[done + i]);
 			}
 	}
-	for (int i = 0; i < INSERT_CHUNK && slots[i] != NULL; i++)
+	for (int i = 0; i < nslots && slots[i] != NULL; i++)
 		ExecDropSingleTupleTableSlot(slots[i]);
+	pfree(slots);
 }
 
 /*

@@ -2,7 +2,9 @@
 # transaction, waiting.
 
 HOLD=${HOLD:-60}					# seconds that a transaction stays open
-DURATION=${DURATION:-16}			# seconds of a run with many clients
+TURNS=${TURNS:-15}					# for each number of consumers
+TURN=${TURN:-2}						# seconds that each lasts
+WARM=${WARM:-8}						# and that they run before
 MINUTE=${MINUTE:-60}				# and of one that sees what vacuum leaves and does
 
 # cycle_scripts NAME: the cycles of part_cycle, without marks
@@ -130,23 +132,69 @@ tps()
 		END { print n ? sum / n : 0 }' "$WORK/pgbench.log"
 }
 
-# consumers NAME SCRIPT CLIENTS SECONDS ROUND QUANTITY: one run from full queues
-consumers()
+# full_queues: 200,000 messages in the queue, and in the hand-written table
+full_queues()
 {
 	sql "SELECT sqs_purge_queue('consumers')" "TRUNCATE bench.hand" \
 		"INSERT INTO bench.hand (body) SELECT rpad('message ' || i, 50, '.') FROM generate_series(1, 200000) AS i"
 	fill consumers 200000 0
 	vacuum consumers
 	sql CHECKPOINT
+}
+
+# deleted: messages deleted so far, and when that was, in microseconds
+deleted()
+{
+	echo "$(value "SELECT number_of_messages_deleted FROM sqs_metrics WHERE queue_name = 'consumers'") ${EPOCHREALTIME/./}"
+}
+
+# consumer_turns QUANTITY: each number of clients has a pgbench of its own, and
+# these run by turns, for some seconds each; the others are stopped.  So all
+# have the same machine and the same table, and their caches are filled.
+consumer_turns()
+{
+	local quantity=$1 clients round from to
+	local -A pgbench=()
+
+	full_queues
+	for clients in 1 8 32 64; do
+		pgbench_start "consumers-sqs-$quantity" -c "$clients" -j 2 -T 100000
+		pgbench[$clients]=$!
+		sleep "$WARM"
+		kill -STOP "$!" || die "pgbench failed with $clients clients"
+	done
+	for ((round = 1; round <= TURNS; round++)); do
+		for clients in $(by_turns "$round" 1 8 32 64); do
+			kill -CONT "${pgbench[$clients]}"
+			sleep 0.5
+			from=$(deleted)
+			sleep "$TURN"
+			to=$(deleted)
+			kill -STOP "${pgbench[$clients]}" || die "pgbench failed with $clients clients"
+			sql "INSERT INTO bench.measured (part, variant, pair, per_second)
+				VALUES ('consumers', 'sqs $quantity $clients', $round, (${to% *} - ${from% *}) * 1e6 / (${to#* } - ${from#* }))"
+		done
+	done
+	kill -KILL "${pgbench[@]}"
+	wait "${pgbench[@]}" 2>/dev/null
+	until [ "$(value "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'")" = 0 ]; do
+		sleep 0.1
+	done
+}
+
+# consumer_minute VARIANT QUANTITY: 64 clients for a minute, from full queues
+consumer_minute()
+{
+	full_queues
 	sql "INSERT INTO bench.measured (part, variant, pair, per_second)
-		VALUES ('consumers', '$1', $5, $6 * $(tps "$2" "$3" "$4"))"
+		VALUES ('consumers', '$1 $2 minute', 1, $2 * $(tps "consumers-$1-$2" 64 "$MINUTE"))"
 }
 
 # many clients on one queue, which stays at 200,000 messages; autovacuum as
 # PostgreSQL sets it.  Beside the hand-written SQL, a minute with 64 clients.
 part_consumers()
 {
-	local clients quantity round variant
+	local clients quantity variant
 
 	make_queue consumers
 	cycle_scripts consumers
@@ -165,13 +213,9 @@ SELECT sqs_send_many('consumers', array_fill('a body of fifty bytes, as in an or
 END
 	autovacuum on
 	for quantity in 1 10; do
-		for round in 1 2 3; do
-			for clients in $(by_turns "$round" 1 8 32 64); do
-				consumers "sqs $quantity $clients" consumers-sqs-$quantity "$clients" "$DURATION" "$round" "$quantity"
-			done
-		done
+		consumer_turns $quantity
 		for variant in sqs hand; do
-			consumers "$variant $quantity minute" consumers-$variant-$quantity 64 "$MINUTE" 1 "$quantity"
+			consumer_minute $variant $quantity
 		done
 	done
 	autovacuum off
