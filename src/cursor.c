@@ -38,7 +38,8 @@
  * hundredth of the time.
  *
  * The rules were model-checked; each is there because leaving it out lost a
- * message.  All shared state here is guarded by the slot's lock.
+ * message.  All shared state here is guarded by the slot's lock, but for what
+ * a receive takes (Taking).
  *
  *-------------------------------------------------------------------------
  */
@@ -296,7 +297,7 @@ cursor_scan_abandon(CursorScan *scan)
 void
 cursor_scan_takes(const CursorScan *scan, int64 id)
 {
-	TransactionId xid = GetCurrentTransactionId();
+	TransactionId xid;
 	QueueSlot  *slot;
 	Taking	   *taking;
 
@@ -305,6 +306,7 @@ cursor_scan_takes(const CursorScan *scan, int64 id)
 	slot = shmem_slot(scan->slot);
 	if (slot->generation != scan->generation)
 		return;
+	xid = GetCurrentTransactionId();
 	taking = &slot->taking[scan->cell];
 	if (taking->xid != xid)
 	{

@@ -92,7 +92,7 @@ typedef struct Queue
 } Queue;
 
 typedef struct QueueTable QueueTable;	/* its table, open */
-typedef struct CursorScan CursorScan;
+typedef struct CursorScan CursorScan;	/* a receive on its way through it */
 
 extern void catalog_init(void);
 extern bool catalog_find(const char *name, Queue *queue);

@@ -96,6 +96,8 @@ init_slots(int tranche)
 		slot->next_free = i + 1 < sqs_max_queues ? i + 1 : -1;
 		for (int m = 0; m < METRIC_COUNT; m++)
 			pg_atomic_init_u64(&slot->metrics[m], 0);
+		for (int cell = 0; cell < CELLS; cell++)
+			pg_atomic_init_u64(&slot->taking[cell].id, 0);
 	}
 	shmem->first_free_slot = 0;
 }

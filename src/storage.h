@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * storage.h
- *	  The layout of a queue's table, and an open one: for storage.c,
- *	  storage_write.c and catalog.c.
+ *	  The layout of a queue's table, and an open one: for the files storage*.c
+ *	  and catalog.c.
  *
  *-------------------------------------------------------------------------
  */

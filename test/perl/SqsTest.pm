@@ -16,8 +16,21 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(crash_node hold_wal crash immediate_stop start_crashed
+our @EXPORT = qw(preloaded_node crash_node hold_wal crash immediate_stop start_crashed
   client endless_client finish_clients);
+
+# A server that is running, with pg_sqs preloaded but no worker.
+sub preloaded_node
+{
+	my ($conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new('main');
+
+	$node->init;
+	$node->append_conf('postgresql.conf',
+		"shared_preload_libraries = 'pg_sqs'\npg_sqs.worker = off\n" . ($conf // ''));
+	$node->start;
+	return $node;
+}
 
 # A server where nothing writes WAL, or has it flushed, but its clients.
 sub crash_node

@@ -4,21 +4,19 @@
 use strict;
 use warnings FATAL => 'all';
 
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use SqsTest;
 use Test::More;
 
 my ($pgbouncer) = grep { -x } map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin';
 plan skip_all => 'pgbouncer is not installed' unless $pgbouncer;
 plan skip_all => 'pgbouncer does not run as root' if $> == 0;
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', q{
-shared_preload_libraries = 'pg_sqs'
-pg_sqs.worker = off
-});
-$node->start;
+my $node = preloaded_node();
 $node->safe_psql('postgres', q{
 CREATE EXTENSION pg_sqs;
 SELECT sqs_create_queue('pool');

@@ -4,20 +4,19 @@
 use strict;
 use warnings FATAL => 'all';
 
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use SqsTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', q{
-shared_preload_libraries = 'pg_sqs'
+my $node = preloaded_node(q{
 pg_sqs.max_queues = 2
-pg_sqs.worker = off
 max_prepared_transactions = 5
 });
-$node->start;
 
 sub query { return $node->safe_psql('postgres', @_); }
 

@@ -6,17 +6,15 @@
 use strict;
 use warnings FATAL => 'all';
 
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use SqsTest;
 use Test::More;
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', q{
-shared_preload_libraries = 'pg_sqs'
-pg_sqs.worker = off
-});
-$node->start;
+my $node = preloaded_node();
 
 sub query { return $node->safe_psql('postgres', @_); }
 
@@ -48,20 +46,34 @@ sub is_past
 		FROM $table AS m, sqs.cursor('q') AS c WHERE m.body = '$body'});
 }
 
+# Waits until so many receives wait at the gate.
+sub wait_at_gate
+{
+	my ($n) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) = $n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+	  || die "there are not $n receives at the gate";
+}
+
 my $gate = $node->background_psql('postgres');
 my $slow = $node->background_psql('postgres', on_error_stop => 0);
 
+# Starts a receive that takes 'slow', and so holds still.
+sub start_slow
+{
+	$slow->query_until(qr/asked/, qq{\\echo asked\nSELECT body FROM sqs_receive('q');\n});
+	return wait_at_gate(1);
+}
+
 $gate->query_safe('SELECT pg_advisory_lock(1)');
-$slow->query_until(qr/asked/, qq{\\echo asked\nSELECT body FROM sqs_receive('q');\n});
-$node->poll_query_until('postgres',
-	q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die 'no receive waits';
+start_slow();
 is(receive(), '1', 'a receive passes the row over');
 is(is_past('slow'), 't', 'and so does the cursor');
 
 # the receive fails, and tells
 query(q{SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
-$node->poll_query_until('postgres',
-	q{SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die 'still there';
+wait_at_gate(0);
 $slow->query('SELECT 1');
 $slow->quit;
 is(is_past('slow'), 'f', 'the cursor is back when the receive was canceled');
@@ -81,9 +93,7 @@ query(qq{UPDATE $table SET body = 'slow' WHERE body = '4'});
 $gate->query_safe('SELECT pg_advisory_lock(1)');
 $slow = $node->background_psql('postgres');
 $slow->query_safe(qq{BEGIN; SELECT FROM $table WHERE body = '5' FOR UPDATE});
-$slow->query_until(qr/asked/, qq{\\echo asked\nSELECT body FROM sqs_receive('q');\n});
-$node->poll_query_until('postgres',
-	q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die 'no receive waits';
+start_slow();
 is(receive(), '6', 'a receive passes over both');
 is(is_past('5'), 'f', 'and the cursor is before the one that is locked by hand');
 $gate->query_safe('SELECT pg_advisory_unlock(1)');

@@ -5,24 +5,23 @@
 use strict;
 use warnings FATAL => 'all';
 
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use SqsTest;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $dead = $ENV{PG_SQS_DEAD_ENTRIES} || 200_000;
 my $few = 1000;    # buffers that a receive may look at when all is well
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', q{
-shared_preload_libraries = 'pg_sqs'
-pg_sqs.worker = off
+my $node = preloaded_node(q{
 autovacuum = off
 max_prepared_transactions = 10
 max_wal_size = 4GB
 });
-$node->start;
 
 sub query { return $node->safe_psql('postgres', @_); }
 
